@@ -1,0 +1,1 @@
+"""Stepwell: a multi-level cache for LLM inference."""

@@ -1,0 +1,95 @@
+"""What is stored: an answer, when it was made, and what it depends on."""
+
+from dataclasses import dataclass
+
+from stepwell.core.names import CacheKey, Endpoint, Form, Namespace, Position
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens an answer cost when it was made."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A complete, successful (200) reply of a model server, byte for byte as it came.
+
+    A stream is kept with its usage chunk, if the server sent one; `stepwell.wire`
+    renders either form, with or without usage, from what is kept.
+    """
+
+    form: Form
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SourceValue:
+    """The value a named source of truth had when an answer was made (``faq:returns`` = ``v7``)."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An answer in a store.
+
+    Times are seconds since the Unix epoch. ``created_at <= expires_at <= keep_until``.
+    """
+
+    key: CacheKey
+    namespace: Namespace
+    endpoint: Endpoint
+    model: str
+    """Model name as the caller gave it."""
+    request_class: str
+    """Name of the request class the entry was filled under."""
+    answer: Answer
+    created_at: float
+    expires_at: float
+    """Fresh before this moment."""
+    keep_until: float
+    """May be served stale (while revalidating, or when the upstream fails) before this moment;
+    equal to ``expires_at`` where the class allows neither."""
+    as_of: Position
+    """Position of the change feed when the upstream was asked. An invalidation at a later
+    position also removes an answer that was still on its way."""
+    usage: Usage = Usage()
+    upstream_seconds: float = 0.0
+    """How long the model server took for the whole answer; what a hit saves."""
+    sources: tuple[SourceValue, ...] = ()
+    tags: tuple[str, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes charged against a tier's byte bound: the body, and a flat sum for the rest."""
+        return len(self.answer.body) + ENTRY_OVERHEAD_BYTES
+
+
+ENTRY_OVERHEAD_BYTES = 512
+"""Charged per entry for key, times, names and index slots; `benchmarks/memory_per_entry.py`
+compares it with what the interpreter really takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Which entries an invalidation means. Every field given must match; none given means all."""
+
+    namespace: Namespace | None = None
+    key: CacheKey | None = None
+    model: str | None = None
+    request_class: str | None = None
+    tag: str | None = None
+
+    def matches(self, entry: Entry) -> bool:
+        """Return whether ``entry`` is meant. Costs five comparisons."""
+        return (
+            (self.namespace is None or self.namespace == entry.namespace)
+            and (self.key is None or self.key == entry.key)
+            and (self.model is None or self.model == entry.model)
+            and (self.request_class is None or self.request_class == entry.request_class)
+            and (self.tag is None or self.tag in entry.tags)
+        )

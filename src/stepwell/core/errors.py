@@ -1,0 +1,94 @@
+"""Errors, by who must act.
+
+    StepwellError
+      ConfigError(ValueError)   the operator: fix the settings, start again
+      RequestError              the caller: a 4xx with an OpenAI error body
+      StoreError                nobody at once: the walk goes on without that store
+        StoreUnavailable          worth trying again later
+        StoreFull                 nothing can be written until something is freed
+        CorruptEntry              counted, removed, treated as a miss
+      UpstreamError             the model server did not answer properly
+        UpstreamTimeout           504
+        UpstreamUnreachable       502, nothing was sent: safe to retry
+        UpstreamBroken            502, it failed after the request was sent
+
+A miss, a bypass and "not stored" are values (`stepwell.core.outcome`), not
+errors. A non-2xx answer of a model server is an answer: it reaches the client
+unchanged and is no error here either.
+"""
+
+
+class StepwellError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class ConfigError(StepwellError, ValueError):
+    """A setting cannot be used. The message names ``table.key``, the value and what is allowed."""
+
+
+class RequestError(StepwellError):
+    """The caller's request cannot be served as it is.
+
+    Attributes:
+        status: HTTP status, 400 to 499, or 504 for an unmet ``only-if-cached``.
+        code: Short machine-readable reason, such as ``invalid_json``.
+        param: The field at fault, in OpenAI's dotted form, or ``None``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 400,
+        code: str = "invalid_request",
+        param: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.param = param
+
+
+class StoreError(StepwellError):
+    """A store could not do its work. Never reaches a caller of the gateway on a read or a fill."""
+
+
+class StoreUnavailable(StoreError):
+    """The store did not answer, or not in time."""
+
+
+class StoreFull(StoreError):
+    """The store cannot take more: no space, or its write queue is at its bound."""
+
+
+class CorruptEntry(StoreError):
+    """A record does not match its checksum, or is of a version this code cannot read."""
+
+
+class UpstreamError(StepwellError):
+    """The model server did not give a complete answer.
+
+    Attributes:
+        upstream: Name of the upstream in the settings.
+        status: HTTP status the gateway answers with.
+    """
+
+    status = 502
+
+    def __init__(self, message: str, *, upstream: str) -> None:
+        super().__init__(message)
+        self.upstream = upstream
+
+
+class UpstreamTimeout(UpstreamError):
+    """No answer, or no next chunk, within the time allowed."""
+
+    status = 504
+
+
+class UpstreamUnreachable(UpstreamError):
+    """No connection could be made; nothing was sent."""
+
+
+class UpstreamBroken(UpstreamError):
+    """The connection failed, or the answer was not HTTP, after the request was sent."""

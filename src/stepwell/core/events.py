@@ -1,0 +1,129 @@
+"""What happened, for metrics, log and ledger. Rooms emit; `stepwell.telemetry` listens."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from stepwell.core.entry import Usage
+from stepwell.core.names import Tier
+
+
+class Result(StrEnum):
+    """How a request ended, as `stepwell_requests_total` counts it: once each."""
+
+    HIT = "hit"
+    STALE = "stale"
+    """Answered by an entry past its time, as the class allows."""
+    MISS = "miss"
+    COLLAPSED = "collapsed"
+    """Answered by another request's upstream call."""
+    BYPASS = "bypass"
+    """Forwarded without asking or filling the cache."""
+    REJECTED = "rejected"
+    """The caller's fault: a 4xx, or an unmet ``only-if-cached``; nothing was sent upstream."""
+    ERROR = "error"
+    """The upstream failed and nothing stale could stand in."""
+    CANCELLED = "cancelled"
+    """The client left before its answer was complete."""
+
+
+@dataclass(slots=True)
+class RequestEnded:
+    """A request is over. Not frozen, because it is made on the hot path; nobody changes it."""
+
+    result: Result
+    layer: str
+    """Layer that answered, or ``none``."""
+    request_class: str
+    endpoint: str
+    model: str
+    upstream: str
+    """Upstream that answered, or would have."""
+    status: int
+    stream: bool
+    seconds: float
+    """From the request's last byte to the reply's last byte handed to the transport."""
+    first_byte_seconds: float
+    usage: Usage
+    """Tokens of the answer, where known."""
+    saved_seconds: float
+    """Upstream time not spent; 0 unless a hit, stale or collapsed."""
+    trail: str
+    """What every layer said and why."""
+    tenant: str
+    """Shortened namespace; says which requests belong together, not whose they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class FillRefused:
+    """An answer was not stored."""
+
+    gate: str
+    request_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An answer was stored."""
+
+    request_class: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """A tier let entries go."""
+
+    tier: Tier
+    reason: str
+    """``capacity``, ``expired``, ``invalidated``, ``replaced`` or ``corrupt``."""
+    entries: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """Something failed that no caller sees: the cache does less until it recovers."""
+
+    component: str
+    """Such as ``store.disk`` or ``single_flight.bus``."""
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamFailed:
+    """A call to a model server failed, or was answered with an error status."""
+
+    upstream: str
+    kind: str
+    """``timeout``, ``unreachable``, ``broken``, ``status_429``, ``status_5xx``, ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamAnswered:
+    """A model server gave a complete answer."""
+
+    upstream: str
+    model: str
+    seconds: float
+    first_byte_seconds: float
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class StageTimed:
+    """How long one stage of a request took: ``parse``, ``key``, ``memory``, ``disk``, ..."""
+
+    stage: str
+    seconds: float
+
+
+Event = (
+    RequestEnded
+    | FillRefused
+    | Stored
+    | Evicted
+    | Degraded
+    | UpstreamFailed
+    | UpstreamAnswered
+    | StageTimed
+)

@@ -1,0 +1,44 @@
+"""Names that must not be swapped, and the closed sets of words used as values."""
+
+from enum import StrEnum
+from typing import NewType
+
+CacheKey = NewType("CacheKey", bytes)
+"""SHA-256 of everything that decides an answer; 32 bytes. Made only by `stepwell.keys`."""
+
+Namespace = NewType("Namespace", bytes)
+"""Tenant boundary, first part of every key; 16 bytes. Made only by `stepwell.keys`."""
+
+Position = NewType("Position", int)
+"""Position in a store's change feed. Grows by one with each change; 0 is before the first."""
+
+
+class Endpoint(StrEnum):
+    """An API operation whose answers can be cached. The value is its path below ``/v1``."""
+
+    CHAT = "chat/completions"
+    COMPLETIONS = "completions"
+    RESPONSES = "responses"
+
+
+class Form(StrEnum):
+    """How the bytes of an answer are written."""
+
+    JSON = "json"
+    """One JSON object."""
+    SSE = "sse"
+    """Server-sent events, `text/event-stream`."""
+
+
+class LayerName(StrEnum):
+    """A kind of reuse, cheapest first."""
+
+    EXACT = "exact"
+    SEMANTIC = "semantic"
+
+
+class Tier(StrEnum):
+    """A place where bytes are kept, fastest first."""
+
+    MEMORY = "memory"
+    DISK = "disk"

@@ -1,0 +1,176 @@
+"""What a room needs from the world, as protocols. `stepwell.assembly` hands in the real things."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from stepwell.core.changes import Change
+from stepwell.core.entry import Entry, Selector
+from stepwell.core.events import Event
+from stepwell.core.names import CacheKey, Endpoint, Namespace, Position
+
+
+class Store(Protocol):
+    """The truth about entries; shared by the worker processes of a machine, or of several.
+
+    Safe for many tasks on one event loop. No call blocks the loop. Every method raises
+    `StoreError` and nothing else when the store cannot do its work.
+    """
+
+    async def get(self, key: CacheKey) -> Entry | None:
+        """Return the entry under ``key``, fresh or not, or ``None``.
+
+        Raises:
+            CorruptEntry: The record was damaged; it has been removed.
+        """
+        ...
+
+    async def put(self, entry: Entry) -> bool:
+        """Store ``entry``, replacing what is under its key, and return once others can see it.
+
+        Returns:
+            ``False`` if nothing was stored because an invalidation later than
+            ``entry.as_of`` means this entry.
+        """
+        ...
+
+    async def count(self, selector: Selector) -> int:
+        """Return how many entries ``selector`` means, expired ones included."""
+        ...
+
+    async def invalidate(self, selector: Selector) -> int:
+        """Remove the entries ``selector`` means, those still being made too; return how many.
+
+        When it returns, every worker obeys: `Feed.behind` is true for all that have not yet.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Write what is pending and release everything. May be called twice."""
+        ...
+
+
+class Feed(Protocol):
+    """The change feed of a store, and the current values of named sources."""
+
+    def behind(self) -> bool:
+        """Return whether a change has not been read yet. Costs under a microsecond; no I/O wait."""
+        ...
+
+    def position(self) -> Position:
+        """Return the position of the last change read."""
+        ...
+
+    async def read(self) -> Sequence[Change]:
+        """Return the changes since the last call, oldest first, and move the position."""
+        ...
+
+    async def move_source(self, namespace: Namespace, name: str, value: str) -> bool:
+        """Set the current value of a named source; return whether that changed it."""
+        ...
+
+    async def source_values(self) -> dict[tuple[Namespace, str], str]:
+        """Return the current value of every source, after `read` or at start."""
+        ...
+
+
+class EvictionPolicy(Protocol):
+    """Which key leaves first. Sees keys and sizes, never entries; not thread-safe."""
+
+    def on_put(self, key: CacheKey, size_bytes: int) -> None:
+        """Note that ``key`` came in, or was replaced."""
+        ...
+
+    def on_hit(self, key: CacheKey) -> None:
+        """Note that ``key`` was read. On the hot path: well under a microsecond."""
+        ...
+
+    def on_delete(self, key: CacheKey) -> None:
+        """Forget ``key``: it expired or was invalidated. Unknown keys are ignored."""
+        ...
+
+    def victim(self) -> CacheKey:
+        """Choose a key that must leave, and forget it. Raises `LookupError` if there is none."""
+        ...
+
+
+Headers = tuple[tuple[str, str], ...]
+"""Header fields in order; names in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to a model server."""
+
+    endpoint: Endpoint
+    body: bytes
+    """JSON, as it goes over the wire."""
+    headers: Headers
+    """End-to-end fields to send, ``authorization`` included; content type and length are added."""
+    query: str = ""
+    """Query string without the question mark, or empty."""
+
+
+class Reply(Protocol):
+    """A model server's reply, whose body is still coming. Close it, read to the end or not."""
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+        ...
+
+    @property
+    def headers(self) -> Headers:
+        """End-to-end fields of the reply; hop-by-hop fields and body framing are left out."""
+        ...
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives, decoded from any transfer or content coding.
+
+        Raises:
+            UpstreamTimeout: The next chunk did not come in time.
+            UpstreamBroken: The connection ended before the body did.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Release the connection; if the body was not read to the end, drop it, so the server stops."""
+        ...
+
+
+class Upstream(Protocol):
+    """A model server. Safe for many tasks on one event loop."""
+
+    @property
+    def name(self) -> str:
+        """Name in the settings; a metric label."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """What makes its answers its own: part of every cache key, the same after a restart."""
+        ...
+
+    async def send(self, call: Call) -> Reply:
+        """Send ``call`` and return when the reply's head is there.
+
+        Cancelling the call, or closing the reply, makes the server stop as soon as it can tell.
+
+        Raises:
+            UpstreamUnreachable: No connection, after the retries that are safe.
+            UpstreamTimeout: No head in time.
+            UpstreamBroken: The connection broke after the request was sent.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class EventSink(Protocol):
+    """Where events go. Must not raise and must not block."""
+
+    def emit(self, event: Event) -> None:
+        """Take one event."""
+        ...
