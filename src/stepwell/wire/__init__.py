@@ -1,0 +1,1 @@
+"""Bytes to typed OpenAI requests, answers and events, and back. Pure: no I/O, no clock."""
