@@ -16,7 +16,7 @@ class Invalidated:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """The entry under ``key`` was replaced by a newer one; copies of the old one are out of date."""
+    """The entry under ``key`` was replaced by a newer one; copies of it are out of date."""
 
     position: Position
     key: CacheKey

@@ -134,7 +134,7 @@ class Reply(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Release the connection; if the body was not read to the end, drop it, so the server stops."""
+        """Release the connection; drop it if the body was not read, so that the server stops."""
         ...
 
 

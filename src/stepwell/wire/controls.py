@@ -25,7 +25,7 @@ class Directives:
     min_fresh_seconds: float = 0.0
     """Serve only answers that stay fresh at least this long."""
     max_stale_seconds: float = 0.0
-    """Serve answers expired at most this long, within what the class allows; ``inf`` if given bare."""
+    """Serve answers expired at most this long, as far as the class allows; ``inf`` if bare."""
     ttl_seconds: float = math.inf
     """Store the answer at most this long (``ttl`` in the body)."""
 

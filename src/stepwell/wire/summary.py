@@ -13,7 +13,7 @@ class Summary:
     """The answer is well-formed and came to its end (``[DONE]``, ``response.completed``, ...);
     no error event is in it."""
     empty: bool
-    """No choice or output item carries text, a tool call, a refusal, reasoning, audio, or the like."""
+    """No choice or output item carries text, a tool call, a refusal, reasoning or the like."""
     truncated: bool
     """At least one choice stopped at a length limit (``finish_reason: length``,
     ``incomplete_details.reason: max_output_tokens``)."""
