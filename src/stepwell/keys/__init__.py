@@ -1,0 +1,1 @@
+"""Which requests are the same: namespace, canonical form, cache key. Pure."""
