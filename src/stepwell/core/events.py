@@ -50,7 +50,7 @@ class RequestEnded:
     trail: str
     """What every layer said and why."""
     tenant: str
-    """Shortened namespace; says which requests belong together, not whose they are."""
+    """The namespace in hexadecimal: which requests belong together, not whose they are."""
 
 
 @dataclass(frozen=True, slots=True)

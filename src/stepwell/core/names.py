@@ -9,6 +9,9 @@ CacheKey = NewType("CacheKey", bytes)
 Namespace = NewType("Namespace", bytes)
 """Tenant boundary, first part of every key; 16 bytes. Made only by `stepwell.keys`."""
 
+EVERYONE = Namespace(bytes(16))
+"""Not a tenant: the owner of a named source that all tenants share."""
+
 Position = NewType("Position", int)
 """Position in a store's change feed. Grows by one with each change; 0 is before the first."""
 

@@ -66,7 +66,10 @@ class Feed(Protocol):
         ...
 
     async def move_source(self, namespace: Namespace, name: str, value: str) -> bool:
-        """Set the current value of a named source; return whether that changed it."""
+        """Set the current value of a named source; return whether that changed anything.
+
+        Setting it for `EVERYONE` takes the values that single namespaces have away.
+        """
         ...
 
     async def source_values(self) -> dict[tuple[Namespace, str], str]:
@@ -160,6 +163,23 @@ class Upstream(Protocol):
             UpstreamUnreachable: No connection, after the retries that are safe.
             UpstreamTimeout: No head in time.
             UpstreamBroken: The connection broke after the request was sent.
+        """
+        ...
+
+    async def forward(
+        self, method: str, path: str, query: str, headers: Headers, body: bytes
+    ) -> Reply:
+        """Send any other request, as it is.
+
+        Args:
+            method: In upper case.
+            path: Below the server's ``/v1``, without a leading slash, percent-encoded.
+            query: Without the question mark, or empty.
+            headers: As in `Call`, content type included.
+            body: May be empty.
+
+        Raises:
+            UpstreamError: As `send`.
         """
         ...
 

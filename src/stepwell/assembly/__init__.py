@@ -1,0 +1,1 @@
+"""Settings, and the only place that knows concrete classes."""

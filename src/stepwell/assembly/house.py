@@ -1,0 +1,304 @@
+"""Builds the house: from settings to the objects that answer requests."""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from stepwell.assembly.environment import secret_from
+from stepwell.assembly.settings import Class, Settings
+from stepwell.assembly.settings import Upstream as UpstreamTable
+from stepwell.core.clock import Clock, SystemClock
+from stepwell.core.errors import ConfigError
+from stepwell.core.names import CacheKey, Tier
+from stepwell.core.ports import EventSink, EvictionPolicy, Feed, Store
+from stepwell.engines.http import HttpUpstream
+from stepwell.exact.layer import ExactLayer
+from stepwell.keys.cache_key import KeyScheme
+from stepwell.keys.canonical import KeyRules
+from stepwell.pipeline.flight import Flight
+from stepwell.pipeline.flights import Flights
+from stepwell.pipeline.intake import Intake
+from stepwell.pipeline.neighbours import Neighbours
+from stepwell.pipeline.renderings import Renderings
+from stepwell.pipeline.runner import Runner
+from stepwell.pipeline.targets import Target, Targets
+from stepwell.policy.classes import BUILT_IN_CLASSES, GENERAL, RequestClass
+from stepwell.policy.routing import Route, make_route
+from stepwell.stores.alone import Alone
+from stepwell.stores.disk.store import DiskStore
+from stepwell.stores.eviction.adaptive import Adaptive
+from stepwell.stores.eviction.lfu import Lfu
+from stepwell.stores.eviction.lru import Lru
+from stepwell.stores.memory import MemoryStore
+from stepwell.telemetry import catalogue
+from stepwell.telemetry.fanout import Fanout
+from stepwell.telemetry.gauges import Gauges
+from stepwell.telemetry.ledger_writer import LedgerWriter
+from stepwell.telemetry.log import RequestLog
+from stepwell.telemetry.meters import Meters
+from stepwell.telemetry.prices import ModelPrice, Prices
+
+LEDGER_FILE = "ledger.sqlite"
+ENTRIES_DIRECTORY = "entries"
+WORKERS_DIRECTORY = "workers"
+
+RENDERINGS_SHARE = 4
+"""A quarter of the memory tier's bytes, on top, for answers in their other form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Where the embedded model listens, once it runs."""
+
+    base_url: str
+    api_key: str
+    model: str
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All a worker process needs to build its house; can be sent to one."""
+
+    settings: Settings
+    data_dir: Path
+    boot: str
+    """The same for all workers of one run."""
+    secret: bytes
+    engine: Engine | None
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """The objects of one process, put together. Made by `build_house`; close it."""
+
+    plan: Plan
+    clock: Clock
+    events: EventSink
+    secret: bytes
+    targets: Targets
+    intake: Intake
+    exact: ExactLayer
+    flights: Flights
+    runner: Runner
+    neighbours: Neighbours | None
+    ledger: LedgerWriter
+    store: Store
+    log: RequestLog | None
+
+    async def aclose(self) -> None:
+        """Finish what is under way and release everything, stores last."""
+        await self.runner.aclose()
+        if self.neighbours is not None:
+            await self.neighbours.aclose()
+        for target in self.targets:
+            await target.upstream.aclose()
+        await self.store.aclose()
+        await self.ledger.aclose()
+        if self.log is not None:
+            await self.log.aclose()
+
+
+async def build_house(plan: Plan) -> House:
+    """Return the house that ``plan`` describes, on the running event loop.
+
+    Raises:
+        ConfigError: A setting cannot be used.
+        StoreUnavailable: The data directory cannot be used.
+    """
+    settings, clock = plan.settings, SystemClock()
+    meters = Meters(_prices(settings))
+    log = _log(settings, meters)
+    events: EventSink = meters if log is None else Fanout(meters, log)
+    gauges = Gauges(plan.version)
+    memory = _memory(settings, clock, events)
+    store, feed = await _store(plan, memory, clock, events)
+    exact = ExactLayer(memory, store, feed, events=events)
+    await exact.load_sources()
+    neighbours = await _neighbours(plan, lambda key: flights.under_way(key))  # noqa: PLW0108  (made below)
+    flights = Flights(
+        exact,
+        clock=clock,
+        events=events,
+        neighbours=neighbours,
+        max_wait_seconds=settings.single_flight.max_wait_seconds,
+    )
+    _watch(gauges, memory, flights)
+    ledger = LedgerWriter(
+        plan.data_dir / LEDGER_FILE, boot=plan.boot, meters=meters, gauges=gauges, events=events
+    )
+    ledger.start()
+    targets = Targets(
+        [_target(name, table, plan, events) for name, table in settings.upstreams.items()]
+    )
+    classes = request_classes(settings)
+    return House(
+        plan=plan,
+        clock=clock,
+        events=events,
+        secret=plan.secret,
+        targets=targets,
+        intake=Intake(
+            targets, classes, routes(settings, classes), extra_headers=settings.exact.extra_headers
+        ),
+        exact=exact,
+        flights=flights,
+        runner=Runner(
+            exact,
+            flights,
+            Renderings(max_bytes=settings.stores.memory.max_bytes // RENDERINGS_SHARE),
+            clock=clock,
+            events=events,
+            max_wait_seconds=settings.single_flight.max_wait_seconds,
+        ),
+        neighbours=neighbours,
+        ledger=ledger,
+        store=store,
+        log=log,
+    )
+
+
+POLICIES: Mapping[str, Callable[[], EvictionPolicy]] = {
+    "adaptive": Adaptive,
+    "lru": Lru,
+    "lfu": Lfu,
+}
+
+
+def _memory(settings: Settings, clock: Clock, events: EventSink) -> MemoryStore:
+    table = settings.stores.memory
+    return MemoryStore(
+        POLICIES[table.policy](),
+        max_entries=table.max_entries,
+        max_bytes=table.max_bytes,
+        clock=clock,
+        events=events,
+    )
+
+
+async def _store(
+    plan: Plan, memory: MemoryStore, clock: Clock, events: EventSink
+) -> tuple[Store, Feed]:
+    table = plan.settings.stores.disk
+    if not table.enabled:
+        alone = Alone(memory)
+        return alone, alone
+    disk = await DiskStore.open(
+        plan.data_dir / ENTRIES_DIRECTORY,
+        max_bytes=table.max_bytes,
+        clock=clock,
+        events=events,
+        timeout_seconds=table.timeout_seconds,
+    )
+    return disk, disk
+
+
+async def _neighbours(plan: Plan, find: Callable[[CacheKey], Flight | None]) -> Neighbours | None:
+    if plan.settings.server.workers == 1 or not plan.settings.stores.disk.enabled:
+        return None
+    neighbours = Neighbours(plan.data_dir / WORKERS_DIRECTORY, find)
+    await neighbours.start()
+    return neighbours
+
+
+def _watch(gauges: Gauges, memory: MemoryStore, flights: Flights) -> None:
+    gauges.watch(catalogue.ENTRIES, lambda: len(memory), Tier.MEMORY)
+    gauges.watch(catalogue.BYTES, lambda: memory.size_bytes, Tier.MEMORY)
+    gauges.watch(catalogue.IN_FLIGHT, lambda: len(flights))
+
+
+def _target(name: str, table: UpstreamTable, plan: Plan, events: EventSink) -> Target:
+    rules = KeyRules(
+        dialect=table.dialect,
+        text_steps=plan.settings.exact.normalize,
+        ignored_fields=frozenset(plan.settings.exact.ignored_fields),
+    )
+    base_url, api_key, identity = _address(name, table, plan.engine)
+    upstream = HttpUpstream(
+        name,
+        base_url,
+        identity=f"{identity} {table.revision}",
+        events=events,
+        api_key=api_key,
+        connect_timeout_seconds=table.connect_timeout_seconds,
+        first_byte_timeout_seconds=table.first_byte_timeout_seconds,
+        chunk_timeout_seconds=table.chunk_timeout_seconds,
+        max_connections=table.max_connections,
+    )
+    takes_callers_key = api_key is None and plan.settings.auth.mode != "keys"
+    return Target(upstream, KeyScheme(upstream.identity, rules), table.models, takes_callers_key)
+
+
+def _address(name: str, table: UpstreamTable, engine: Engine | None) -> tuple[str, str | None, str]:
+    """Return base URL, key and identity of an upstream."""
+    if table.kind == "embedded":
+        if engine is None:
+            raise ConfigError(f"upstreams.{name} is the embedded model, which is not running.")
+        return engine.base_url, engine.api_key, engine.identity
+    if table.base_url is None:
+        raise ConfigError(f"upstreams.{name}.base_url is missing.")
+    api_key = None
+    if table.api_key_env is not None:
+        api_key = secret_from(table.api_key_env, setting=f"upstreams.{name}.api_key_env")
+    return table.base_url, api_key, table.base_url.rstrip("/")
+
+
+def request_classes(settings: Settings) -> Mapping[str, RequestClass]:
+    """Return the built-in classes with what the settings change, and the settings' own.
+
+    Raises:
+        ConfigError: Names the class and the key.
+    """
+    classes = dict(BUILT_IN_CLASSES)
+    for name, table in settings.classes.items():
+        base = classes.get(name, replace(GENERAL, name=name))
+        given = {
+            key: value
+            for key in Class.__struct_fields__
+            if (value := getattr(table, key)) is not None
+        }
+        classes[name] = replace(base, **given)
+    return classes
+
+
+def routes(settings: Settings, classes: Mapping[str, RequestClass]) -> tuple[Route, ...]:
+    """Return the settings' routes, compiled.
+
+    Raises:
+        ConfigError: Names the route and the key.
+    """
+    return tuple(
+        make_route(
+            position,
+            request_class=rule.request_class,
+            known_classes=classes,
+            model=rule.model,
+            endpoint=rule.endpoint,
+            system_sha256=rule.system_sha256,
+            pattern=rule.pattern,
+        )
+        for position, rule in enumerate(settings.routes)
+    )
+
+
+def _prices(settings: Settings) -> Prices:
+    table = settings.prices
+    return Prices(
+        table.currency,
+        {
+            name: ModelPrice(price.input_per_million, price.output_per_million)
+            for name, price in table.models.items()
+        },
+    )
+
+
+def _log(settings: Settings, events: EventSink) -> RequestLog | None:
+    match settings.log.target:
+        case "off":
+            return None
+        case "stdout":
+            return RequestLog(sys.stdout.fileno(), events=events)
+        case "stderr":
+            return RequestLog(sys.stderr.fileno(), events=events)

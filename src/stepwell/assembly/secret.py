@@ -1,0 +1,52 @@
+"""The secret that namespaces are derived with: made once, kept beside the entries."""
+
+import os
+import secrets
+from pathlib import Path
+
+from stepwell.core.errors import ConfigError
+from stepwell.keys.namespace import SECRET_BYTES
+
+_FILE = "namespace.key"
+_MADE_BYTES = 32
+
+
+def namespace_secret(data_dir: Path) -> bytes:
+    """Return the secret in ``data_dir``; make one where there is none.
+
+    The same for every process that shares the directory, also for those that start at once.
+
+    Raises:
+        ConfigError: The directory cannot be used, or the file holds no secret.
+    """
+    path = data_dir / _FILE
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists():
+            _make(path)
+        secret = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"data_dir: {path} cannot be used ({error.strerror}); set data_dir to a directory"
+            " this user can write, or auth.namespace_secret_env."
+        ) from error
+    if len(secret) < SECRET_BYTES:
+        raise ConfigError(f"{path} holds {len(secret)} bytes, too few for a secret; remove it.")
+    return secret
+
+
+def _make(path: Path) -> None:
+    """Write a new secret aside and link it into place: the first of several processes wins."""
+    aside = path.with_name(f"{path.name}.{os.getpid()}")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(descriptor, secrets.token_bytes(_MADE_BYTES))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        pass  # Somebody was faster; theirs counts.
+    finally:
+        aside.unlink()

@@ -1,0 +1,154 @@
+"""Runs the gateway: the embedded model, if it is used, and the worker processes."""
+
+import logging
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from uvicorn import Config, Server
+from uvicorn.supervisors import Multiprocess
+
+from stepwell.assembly.authentication import make_authenticator
+from stepwell.assembly.environment import default_data_dir, secret_from
+from stepwell.assembly.house import Engine, Plan, request_classes, routes
+from stepwell.assembly.secret import namespace_secret
+from stepwell.assembly.settings import Settings
+from stepwell.assembly.worker import Worker
+from stepwell.core.errors import ConfigError
+from stepwell.gateway.protocol import GatewayProtocol
+from stepwell.keys.namespace import SECRET_BYTES
+
+Say = Callable[[str], None]
+"""Takes a line of progress."""
+
+
+def serve(settings: Settings, say: Say) -> None:
+    """Serve until a signal says stop; then finish what is under way.
+
+    Args:
+        settings: Checked here as far as they can be before anything starts.
+        say: Hears what is being done, and where the gateway listens.
+
+    Raises:
+        ConfigError: A setting cannot be used, the address is taken, or the embedded model
+            cannot be started.
+    """
+    data_dir = data_directory(settings)
+    secret = secret_of(settings, data_dir)
+    check(settings, secret)
+    with _listening(settings) as sock, _engine(settings, data_dir, say) as engine:
+        plan = Plan(
+            settings=settings,
+            data_dir=data_dir,
+            boot=secrets.token_hex(8),
+            secret=secret,
+            engine=engine,
+            version=version("stepwell"),
+        )
+        host, port = sock.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        say(f"Stepwell listens on http://{shown}:{port}/v1")
+        _run(plan, sock)
+
+
+def data_directory(settings: Settings) -> Path:
+    """Return where this installation keeps its data."""
+    if settings.data_dir is None:
+        return default_data_dir()
+    return Path(settings.data_dir).expanduser()
+
+
+def secret_of(settings: Settings, data_dir: Path) -> bytes:
+    """Return the secret that namespaces are derived with.
+
+    Raises:
+        ConfigError: It cannot be had.
+    """
+    name = settings.auth.namespace_secret_env
+    if name is None:
+        return namespace_secret(data_dir)
+    secret = secret_from(name, setting="auth.namespace_secret_env").encode()
+    if len(secret) < SECRET_BYTES:
+        raise ConfigError(
+            f"auth.namespace_secret_env: {name} holds {len(secret)} characters;"
+            f" allowed: {SECRET_BYTES} or more."
+        )
+    return secret
+
+
+def check(settings: Settings, secret: bytes) -> None:
+    """Check what can be checked without starting anything.
+
+    Raises:
+        ConfigError: Names the key, its value and what is allowed.
+    """
+    routes(settings, request_classes(settings))
+    make_authenticator(settings.auth, secret)
+    for name, upstream in settings.upstreams.items():
+        if upstream.api_key_env is not None:
+            secret_from(upstream.api_key_env, setting=f"upstreams.{name}.api_key_env")
+    if settings.server.admin_token_env is not None:
+        secret_from(settings.server.admin_token_env, setting="server.admin_token_env")
+
+
+@contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    """Bind the address before anything slow happens; workers accept from the one socket."""
+    host, port = settings.server.host, settings.server.port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with sock:
+        try:
+            sock.bind((host, port))
+        except OSError as error:
+            raise ConfigError(
+                f"server.host and server.port: cannot listen on {host}:{port}"
+                f" ({error.strerror}); choose another with --port, or stop who is there."
+            ) from error
+        sock.set_inheritable(True)
+        yield sock
+
+
+@contextmanager
+def _engine(settings: Settings, data_dir: Path, say: Say) -> Iterator[Engine | None]:
+    """Run the embedded model while it is used."""
+    if all(upstream.kind != "embedded" for upstream in settings.upstreams.values()):
+        yield None
+        return
+    from stepwell.engines.embedded import EmbeddedEngine  # noqa: PLC0415  (an extra)
+
+    engine = EmbeddedEngine(data_dir, on_progress=say)
+    address = engine.start()
+    try:
+        yield Engine(address.base_url, address.api_key, address.model, address.identity)
+    finally:
+        engine.stop()
+
+
+def _run(plan: Plan, sock: socket.socket) -> None:
+    server = plan.settings.server
+    config = Config(
+        partial(Worker, plan),
+        factory=True,
+        http=GatewayProtocol,
+        ws="none",
+        lifespan="on",
+        interface="asgi3",
+        proxy_headers=False,
+        server_header=False,
+        access_log=False,
+        log_level=logging.WARNING,
+        workers=server.workers,
+        timeout_keep_alive=int(server.keep_alive_seconds),
+        timeout_graceful_shutdown=int(server.shutdown_seconds),
+        backlog=4096,
+    )
+    if server.workers == 1:
+        Server(config).run(sockets=[sock])
+    else:
+        Multiprocess(config, sockets=[sock]).run()

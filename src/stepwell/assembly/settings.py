@@ -1,0 +1,265 @@
+"""The settings file: TOML, one table per room, every value checked, nothing repaired.
+
+Secrets never stand here; they are named by environment variable (``..._env``).
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, field
+
+from stepwell.assembly.explain import explain
+from stepwell.core.errors import ConfigError
+from stepwell.core.names import LayerName
+from stepwell.keys.canonical import Dialect
+from stepwell.keys.text import DEFAULT_STEPS, TextStep
+
+Seconds = Annotated[float, Meta(ge=0, le=366 * 86_400)]
+PositiveSeconds = Annotated[float, Meta(gt=0, le=86_400)]
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+Bytes = Annotated[int, Meta(ge=1_024, le=1 << 50)]
+Name = Annotated[str, Meta(pattern="^[a-z][a-z0-9_-]{0,63}$")]
+EnvName = Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
+Url = Annotated[str, Meta(pattern="^https?://[^ ]+$")]
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of the settings file."""
+
+
+class Server(Table, frozen=True):
+    """``[server]``: where the gateway listens, and its bounds."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. Beyond loopback the admin routes need ``admin_token_env``."""
+    port: Port = 8080
+    """TCP port; 0 lets the system choose one."""
+    workers: Annotated[int, Meta(ge=1, le=256)] = 1
+    """Worker processes. They share the disk tier; one per core is plenty."""
+    max_body_bytes: Annotated[int, Meta(ge=1_024, le=1 << 30)] = 32 << 20
+    """A larger request body is refused with 413."""
+    request_timeout_seconds: PositiveSeconds = 60
+    """How long a client may take to send a request, head and body."""
+    keep_alive_seconds: PositiveSeconds = 75
+    """How long an idle connection is kept."""
+    shutdown_seconds: PositiveSeconds = 30
+    """How long requests under way may go on after a stop signal."""
+    admin_token_env: EnvName | None = None
+    """Variable with the token for ``/admin``. Without it the admin routes answer on a loopback
+    address only."""
+
+
+class AuthKey(Table, frozen=True):
+    """One ``[[auth.keys]]``: a key callers may use, and whose it is."""
+
+    tenant: Name
+    """Whose key it is; keys of one tenant share entries."""
+    key_env: EnvName | None = None
+    """Variable that holds the key."""
+    key_sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")] | None = None
+    """SHA-256 of the key, in hex; instead of ``key_env``."""
+
+    def __post_init__(self) -> None:
+        if (self.key_env is None) == (self.key_sha256 is None):
+            raise ValueError("needs exactly one of key_env and key_sha256")
+
+
+class Auth(Table, frozen=True):
+    """``[auth]``: who may ask, and who shares with whom."""
+
+    mode: Literal["passthrough", "keys", "shared"] = "passthrough"
+    """``passthrough``: each bearer token is a tenant, the model server checks it. ``keys``: only
+    the keys below. ``shared``: everybody is one tenant."""
+    keys: tuple[AuthKey, ...] = ()
+    namespace_secret_env: EnvName | None = None
+    """Variable with the secret (16 characters or more) that namespaces are derived with. Needed
+    where several machines share a store; else a random one is kept in the data directory."""
+
+    def __post_init__(self) -> None:
+        if (self.mode == "keys") != bool(self.keys):
+            raise ValueError('keys goes with mode = "keys", and only with it')
+
+
+class Upstream(Table, frozen=True):
+    """``[upstreams.NAME]``: a model server."""
+
+    kind: Literal["openai", "embedded"] = "openai"
+    """``openai``: an OpenAI-compatible HTTP server. ``embedded``: the model that comes along."""
+    base_url: Url | None = None
+    """Of an ``openai`` upstream, with the version: ``https://api.openai.com/v1``."""
+    models: Annotated[tuple[str, ...], Meta(min_length=1)] = ("*",)
+    """Patterns of the model names it serves; the first upstream with a match answers."""
+    dialect: Dialect = Dialect.OPENAI
+    """Whose documented defaults it follows. ``engine`` for vLLM, SGLang, llama.cpp and the like:
+    their sampling defaults come with the model, so an explicit one always stays in the key."""
+    api_key_env: EnvName | None = None
+    """Variable with the key to send instead of the caller's."""
+    revision: str = ""
+    """Part of every cache key. Change it when the same server starts to answer differently."""
+    connect_timeout_seconds: PositiveSeconds = 5
+    first_byte_timeout_seconds: PositiveSeconds = 600
+    """How long the reply's head may take; a non-streamed answer comes only when it is done."""
+    chunk_timeout_seconds: PositiveSeconds = 120
+    """How long a stream may pause."""
+    max_connections: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
+
+    def __post_init__(self) -> None:
+        if (self.kind == "openai") != (self.base_url is not None):
+            raise ValueError('base_url goes with kind = "openai", and only with it')
+
+
+class Exact(Table, frozen=True):
+    """``[exact]``: which requests are the same."""
+
+    normalize: tuple[TextStep, ...] = DEFAULT_STEPS
+    """Steps applied to prose before it is compared, never to code: ``newlines``, ``unicode``,
+    ``trim``, ``squeeze``, ``fold``."""
+    ignored_fields: tuple[str, ...] = ()
+    """Top-level request fields that do not change an answer, such as ``user``."""
+    extra_headers: tuple[Annotated[str, Meta(pattern="^[a-z0-9-]+$")], ...] = ()
+    """More request headers to send on; they become part of the key."""
+
+
+class Memory(Table, frozen=True):
+    """``[stores.memory]``: each worker's own tier."""
+
+    max_entries: Count = 100_000
+    max_bytes: Bytes = 256 << 20
+    policy: Literal["adaptive", "lru", "lfu"] = "adaptive"
+    """What leaves first when it is full, after what has expired."""
+
+
+class Disk(Table, frozen=True):
+    """``[stores.disk]``: what the workers share, and what survives a restart."""
+
+    enabled: bool = True
+    max_bytes: Bytes = 4 << 30
+    """Bound of all stored answers; the least used leave first, after what has expired."""
+    timeout_seconds: PositiveSeconds = 0.25
+    """A slower disk counts as one that has nothing."""
+
+
+class Stores(Table, frozen=True):
+    """``[stores]``: where entries are kept."""
+
+    memory: Memory = field(default_factory=Memory)
+    disk: Disk = field(default_factory=Disk)
+
+
+class SingleFlight(Table, frozen=True):
+    """``[single_flight]``: identical requests at the same time."""
+
+    max_wait_seconds: PositiveSeconds = 120
+    """How long a follower waits for the leader's reply to begin before it asks itself."""
+
+
+class Class(Table, frozen=True):
+    """``[classes.NAME]``: rules for a kind of request. What is left out stays as built in."""
+
+    ttl_seconds: Seconds | None = None
+    """How long an answer is fresh; 0: never cached."""
+    layers: tuple[LayerName, ...] | None = None
+    stale_while_revalidate_seconds: Seconds | None = None
+    stale_if_error_seconds: Seconds | None = None
+    sources: tuple[str, ...] | None = None
+    """Named sources every answer of the class depends on."""
+    store_truncated: bool | None = None
+    """Whether answers cut at a length limit are stored."""
+    max_answer_bytes: Annotated[int, Meta(ge=1, le=64 << 20)] | None = None
+    level: Literal["strict", "general", "faq"] | None = None
+
+
+class RouteRule(Table, frozen=True):
+    """One ``[[routes]]``: requests that belong to a class. All that is given must match."""
+
+    request_class: str = field(name="class")
+    model: str | None = None
+    """Pattern of the model's name."""
+    endpoint: Literal["chat/completions", "completions", "responses"] | None = None
+    system_sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")] | None = None
+    """SHA-256 of the system prompt, in hex; ``stepwell explain`` prints it."""
+    pattern: str | None = None
+    """Regular expression searched in the last user text."""
+
+
+class Price(Table, frozen=True):
+    """``[prices.models."PATTERN"]``: money per million tokens."""
+
+    input_per_million: Annotated[float, Meta(ge=0)]
+    output_per_million: Annotated[float, Meta(ge=0)]
+
+
+class Prices(Table, frozen=True):
+    """``[prices]``: what the ledger multiplies tokens with."""
+
+    currency: Annotated[str, Meta(pattern="^[A-Z]{3}$")] = "USD"
+    models: dict[str, Price] = field(default_factory=dict)
+
+
+class Log(Table, frozen=True):
+    """``[log]``: one JSON line per request."""
+
+    target: Literal["stdout", "stderr", "off"] = "stderr"
+
+
+class Settings(Table, frozen=True):
+    """The whole file."""
+
+    data_dir: str | None = None
+    """Where entries, the ledger and the namespace secret are kept. Default:
+    ``$XDG_DATA_HOME/stepwell``, or ``~/.local/share/stepwell``."""
+    server: Server = field(default_factory=Server)
+    auth: Auth = field(default_factory=Auth)
+    upstreams: dict[Name, Upstream] = field(
+        default_factory=lambda: {"embedded": Upstream(kind="embedded", dialect=Dialect.ENGINE)}
+    )
+    """Asked in the order of the file. Default: the embedded model."""
+    exact: Exact = field(default_factory=Exact)
+    stores: Stores = field(default_factory=Stores)
+    single_flight: SingleFlight = field(default_factory=SingleFlight)
+    classes: dict[Name, Class] = field(default_factory=dict)
+    routes: tuple[RouteRule, ...] = ()
+    """The first that matches chooses the class, if the request itself does not."""
+    prices: Prices = field(default_factory=Prices)
+    log: Log = field(default_factory=Log)
+
+    def __post_init__(self) -> None:
+        embedded = [
+            name for name, upstream in self.upstreams.items() if upstream.kind == "embedded"
+        ]
+        if not self.upstreams or len(embedded) > 1:
+            raise ValueError("upstreams needs at least one table, and at most one is embedded")
+
+
+def load_settings(path: Path) -> Settings:
+    """Return the settings in ``path``.
+
+    Raises:
+        ConfigError: The file cannot be read, is not TOML, or holds a value that is not allowed.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"Settings file {path} cannot be read: {error.strerror}.") from error
+    try:
+        return parse_settings(tomllib.loads(text.decode()))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"Settings file {path} is not TOML: {error}.") from error
+    except ConfigError as error:
+        raise ConfigError(f"Settings file {path}: {error}") from error
+
+
+def parse_settings(data: Mapping[str, Any]) -> Settings:
+    """Return parsed TOML as settings.
+
+    Raises:
+        ConfigError: Names the key, its value and what is allowed.
+    """
+    try:
+        return msgspec.convert(data, Settings)
+    except msgspec.ValidationError as error:
+        raise ConfigError(explain(error, data, Settings)) from error

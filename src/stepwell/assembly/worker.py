@@ -1,0 +1,86 @@
+"""A worker process: the ASGI application, built when its event loop runs."""
+
+from asyncio import to_thread
+
+from stepwell.assembly.authentication import make_authenticator
+from stepwell.assembly.environment import secret_from
+from stepwell.assembly.house import LEDGER_FILE, House, Plan, build_house
+from stepwell.core.errors import StepwellError
+from stepwell.gateway.app import Gateway
+from stepwell.gateway.hot import HotPath
+from stepwell.gateway.http import Receive, Scope, Send
+from stepwell.gateway.parts import Parts
+from stepwell.telemetry.exposition import Page, render_metrics
+from stepwell.telemetry.ledger import read_totals
+from stepwell.telemetry.savings import as_json, draw_up
+
+
+class Worker:
+    """The gateway with its lifespan. One per process."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._house: House | None = None
+        self._gateway: Gateway | None = None
+        self.request_timeout_seconds = plan.settings.server.request_timeout_seconds
+
+    @property
+    def hot(self) -> HotPath:
+        """Answers repeats; there once the lifespan has begun."""
+        return self._running().hot
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        match scope["type"]:
+            case "http":
+                await self._running()(scope, receive, send)
+            case "lifespan":
+                await self._live(receive, send)
+
+    def _running(self) -> Gateway:
+        if self._gateway is None:
+            raise RuntimeError("The application is served without ASGI's lifespan; turn it on.")
+        return self._gateway
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            self._house = await build_house(self._plan)
+            self._gateway = Gateway(_parts(self._house))
+        except StepwellError as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self._house.aclose()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def _parts(house: House) -> Parts:
+    server = house.plan.settings.server
+    admin_token = None
+    if server.admin_token_env is not None:
+        admin_token = secret_from(server.admin_token_env, setting="server.admin_token_env")
+
+    async def read_metrics(accept: str) -> Page:
+        reading = await house.ledger.read()
+        return await to_thread(render_metrics, reading, accept)
+
+    async def read_statement() -> bytes:
+        await house.ledger.flush()
+        totals = await to_thread(read_totals, house.plan.data_dir / LEDGER_FILE)
+        return as_json(draw_up(totals.values, totals.since))
+
+    return Parts(
+        auth=make_authenticator(house.plan.settings.auth, house.secret),
+        intake=house.intake,
+        runner=house.runner,
+        exact=house.exact,
+        targets=house.targets,
+        clock=house.clock,
+        events=house.events,
+        max_body_bytes=server.max_body_bytes,
+        admin_token=admin_token,
+        read_metrics=read_metrics,
+        read_statement=read_statement,
+    )

@@ -1,0 +1,45 @@
+"""Entry point of the ``stepwell`` command."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from stepwell.cli import serve, stats
+from stepwell.core.errors import StepwellError
+
+_DESCRIPTION = """\
+A multi-level cache for LLM inference, in front of your model servers.
+
+  stepwell serve                       answer with the embedded model, on http://127.0.0.1:8080/v1
+  stepwell serve --upstream URL        answer with an OpenAI-compatible server
+  stepwell stats                       what the cache saved
+  stepwell explain request.json        what would happen to a request, and why
+"""
+
+_COMMANDS = (serve, stats)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return the exit status: 0 well, 1 not done, 2 wrong call or settings."""
+    parser = argparse.ArgumentParser(
+        prog="stepwell",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"stepwell {version('stepwell')}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.add_parser(commands)
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except StepwellError as error:
+        print(f"stepwell: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

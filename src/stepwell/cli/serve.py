@@ -1,0 +1,71 @@
+"""``stepwell serve``."""
+
+import argparse
+import sys
+from typing import Any
+
+import msgspec
+
+from stepwell.assembly.serve import serve
+from stepwell.assembly.settings import Settings, parse_settings
+from stepwell.cli.options import Subparsers, add_settings_options, read_settings
+
+_DESCRIPTION = """\
+Run the gateway until it is stopped (Ctrl-C, SIGTERM). It is ready when /readyz answers 200.
+
+Without --upstream it answers with the embedded model; with it, that server answers. Point any
+OpenAI client at it: base_url = http://HOST:PORT/v1. Each client's API key is a tenant of its own.
+Every option overrides the settings file; `stepwell config show` prints what is in force.
+"""
+
+_EXAMPLES = """\
+examples:
+  stepwell serve
+  stepwell serve --upstream http://127.0.0.1:8000/v1 --port 9000 --workers 2
+  stepwell serve --config stepwell.toml
+"""
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "serve",
+        help="run the gateway",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--upstream", metavar="URL", help="base URL of the one model server to ask, ending in /v1"
+    )
+    parser.add_argument("--host", metavar="H", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument(
+        "--port", metavar="P", type=int, help="port to listen on (default: 8080; 0: any)"
+    )
+    parser.add_argument("--workers", metavar="N", type=int, help="worker processes (default: 1)")
+    add_settings_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve."""
+    serve(
+        with_overrides(read_settings(options), options),
+        lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    return 0
+
+
+def with_overrides(settings: Settings, options: argparse.Namespace) -> Settings:
+    """Return the settings with what the command line says on top, checked like the file.
+
+    Raises:
+        ConfigError: An option's value is not allowed.
+    """
+    data: dict[str, Any] = msgspec.to_builtins(settings)
+    for name in ("host", "port", "workers"):
+        if (value := getattr(options, name)) is not None:
+            data["server"][name] = value
+    if options.upstream is not None:
+        data["upstreams"] = {"upstream": {"base_url": options.upstream}}
+    return parse_settings(data)

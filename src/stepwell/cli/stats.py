@@ -1,0 +1,45 @@
+"""``stepwell stats``."""
+
+import argparse
+import sys
+
+from stepwell.assembly.house import LEDGER_FILE
+from stepwell.assembly.serve import data_directory
+from stepwell.cli.options import Subparsers, add_settings_options, read_settings
+from stepwell.telemetry.ledger import read_totals
+from stepwell.telemetry.savings import as_json, draw_up
+from stepwell.telemetry.savings_text import render_statement
+
+_DESCRIPTION = """\
+Show what the cache saved: requests by outcome, hit ratio, upstream calls, tokens, seconds and
+money, since the ledger in the data directory was begun. Works while the gateway runs (its
+workers write their counts once a second) and when it does not. Money needs a price table:
+
+  [prices.models."gpt-4o*"]
+  input_per_million = 2.5
+  output_per_million = 10
+"""
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "stats",
+        help="show what the cache saved",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_settings_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the statement."""
+    totals = read_totals(data_directory(read_settings(options)) / LEDGER_FILE)
+    statement = draw_up(totals.values, totals.since)
+    if options.json:
+        sys.stdout.write(as_json(statement).decode() + "\n")
+    else:
+        sys.stdout.write(render_statement(statement))
+    return 0

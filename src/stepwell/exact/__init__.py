@@ -1,0 +1,1 @@
+"""The exact layer: cache key to entry, memory over a shared store."""

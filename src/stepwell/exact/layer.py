@@ -1,0 +1,209 @@
+"""The exact layer: this worker's memory over a store that all workers share.
+
+The store is the truth; memory is a derived view that follows the store's change feed. An entry is
+served from memory only while the feed has been read to its end, so an invalidation that has been
+acknowledged anywhere is obeyed here at once.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Protocol
+
+from stepwell.core.changes import Change, Invalidated, Lost, SourceMoved
+from stepwell.core.entry import Entry, Selector, SourceValue
+from stepwell.core.errors import CorruptEntry, StoreError
+from stepwell.core.events import Degraded
+from stepwell.core.names import EVERYONE, CacheKey, Namespace, Position, Tier
+from stepwell.core.ports import EventSink, Feed, Store
+
+RECENT_INVALIDATIONS = 1_000
+"""How many invalidations are remembered to refuse answers that were on their way."""
+
+
+class Memory(Protocol):
+    """A worker's own tier. Synchronous; see `stepwell.stores.memory.MemoryStore`."""
+
+    def get(self, key: CacheKey) -> Entry | None:
+        """Return the entry under ``key`` unless it is past ``keep_until``."""
+        ...
+
+    def put(self, entry: Entry) -> bool:
+        """Keep ``entry``; ``False`` if it is too large."""
+        ...
+
+    def apply(self, change: Change) -> None:
+        """Do what a change of the store asks."""
+        ...
+
+    def invalidate(self, selector: Selector) -> int:
+        """Remove the entries ``selector`` means; return how many."""
+        ...
+
+    def count(self, selector: Selector) -> int:
+        """Return how many entries ``selector`` means."""
+        ...
+
+
+class ExactLayer:
+    """Finds and keeps entries by their cache key.
+
+    Safe for many tasks on one event loop. Not safe across threads.
+    """
+
+    def __init__(self, memory: Memory, store: Store, feed: Feed, *, events: EventSink) -> None:
+        """Put ``memory`` over ``store``.
+
+        Args:
+            memory: This worker's own tier.
+            store: What the workers share.
+            feed: The store's change feed.
+            events: Hears of every failure of the store.
+        """
+        self._memory = memory
+        self._store = store
+        self._feed = feed
+        self._events = events
+        self._sources: Mapping[tuple[Namespace, str], str] = {}
+        self._recent: deque[Invalidated] = deque()
+        self._forgotten = feed.position()
+        """Invalidations up to here are not in ``_recent``; no answer as of before can be judged."""
+
+    def peek(self, key: CacheKey) -> Entry | None:
+        """Return the entry this worker holds, without waiting for anything.
+
+        ``None`` also while a change has not been read yet; `lookup` reads it.
+        Cost: about a microsecond.
+        """
+        return None if self._feed.behind() else self._memory.get(key)
+
+    async def lookup(self, key: CacheKey) -> tuple[Entry, Tier] | None:
+        """Return the entry under ``key`` and the tier that had it, fresh or not.
+
+        An entry found in the store is kept in memory too. A store that fails counts as a store
+        without the entry.
+        Cost: memory, then at most one read of the store.
+        """
+        await self.catch_up()
+        if (entry := self._memory.get(key)) is not None:
+            return entry, Tier.MEMORY
+        as_of = self._feed.position()
+        entry = await self._read_store(key)
+        if entry is None:
+            return None
+        # What was invalidated while the read was under way must not come back through it.
+        await self.catch_up()
+        if self._revoked(entry, as_of):
+            return None
+        self._memory.put(entry)
+        return entry, Tier.DISK
+
+    async def _read_store(self, key: CacheKey) -> Entry | None:
+        try:
+            return await self._store.get(key)
+        except CorruptEntry:
+            return None  # The store has counted it.
+        except StoreError as error:
+            self._degraded(error)
+            return None
+
+    async def catch_up(self) -> None:
+        """Read what changed in the store and make memory agree. Cheap when nothing did."""
+        if not self._feed.behind():
+            return
+        try:
+            changes = await self._feed.read()
+            if any(isinstance(change, SourceMoved | Lost) for change in changes):
+                self._sources = await self._feed.source_values()
+        except StoreError as error:
+            # Nobody can say what changed: forget all rather than serve what is gone.
+            self._degraded(error)
+            changes = [Lost(self._feed.position())]
+        for change in changes:
+            self._memory.apply(change)
+            self._remember(change)
+
+    async def load_sources(self) -> None:
+        """Read the current values of all sources. Once, before the first request."""
+        try:
+            self._sources = await self._feed.source_values()
+        except StoreError as error:
+            self._degraded(error)
+
+    def source_value(self, namespace: Namespace, name: str) -> str | None:
+        """Return the current value of a named source, or ``None`` if nobody has set one."""
+        sources = self._sources
+        return sources.get((namespace, name)) or sources.get((EVERYONE, name))
+
+    async def move_source(self, namespace: Namespace, source: SourceValue) -> bool:
+        """Set the current value of a named source, for every worker.
+
+        Returns:
+            Whether that changed it. Entries made under another value are stale from now on.
+
+        Raises:
+            StoreError: The value could not be made known.
+        """
+        moved = await self._feed.move_source(namespace, source.name, source.value)
+        self._sources = await self._feed.source_values()
+        return moved
+
+    def position(self) -> Position:
+        """Return where in the change feed this worker is: what an answer asked for now is as of."""
+        return self._feed.position()
+
+    def keep(self, entry: Entry) -> bool:
+        """Keep a new entry in memory; ``False`` if it was invalidated while it was being made."""
+        if self._revoked(entry, entry.as_of):
+            return False
+        self._memory.put(entry)
+        return True
+
+    async def share(self, entry: Entry) -> None:
+        """Put a new entry where other workers, and the next start, find it."""
+        try:
+            stored = await self._store.put(entry)
+        except StoreError as error:
+            self._degraded(error)
+            return
+        if not stored:
+            self._memory.invalidate(Selector(key=entry.key))
+
+    async def count(self, selector: Selector) -> int:
+        """Return how many entries ``selector`` means.
+
+        Raises:
+            StoreError: The store did not say.
+        """
+        return await self._store.count(selector)
+
+    async def invalidate(self, selector: Selector) -> int:
+        """Remove the entries ``selector`` means, in every worker; return how many.
+
+        Raises:
+            StoreError: It could not be done everywhere. Unlike a read, a removal that did not
+                happen must be heard: somebody asked for this to be forgotten.
+        """
+        removed = await self._store.invalidate(selector)
+        await self.catch_up()
+        return removed
+
+    def _remember(self, change: Change) -> None:
+        match change:
+            case Invalidated():
+                self._recent.append(change)
+                if len(self._recent) > RECENT_INVALIDATIONS:
+                    self._forgotten = self._recent.popleft().position
+            case Lost():
+                self._recent.clear()
+                self._forgotten = change.position
+            case _:
+                pass
+
+    def _revoked(self, entry: Entry, as_of: Position) -> bool:
+        """Return whether ``entry``, read or asked for as of a position, was invalidated since."""
+        return as_of < self._forgotten or any(
+            change.position > as_of and change.selector.matches(entry) for change in self._recent
+        )
+
+    def _degraded(self, error: StoreError) -> None:
+        self._events.emit(Degraded("store.disk", str(error)))

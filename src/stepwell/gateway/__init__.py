@@ -1,0 +1,1 @@
+"""HTTP: routes, authentication, cache headers, admin. The walk itself is in `stepwell.pipeline`."""

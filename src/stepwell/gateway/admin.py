@@ -1,0 +1,164 @@
+"""What an operator may do over HTTP: look at the ledger, make answers go, move sources.
+
+Off beyond loopback unless a token is configured. Without one, only a caller that addresses the
+gateway by a loopback name is let in, so that no web page can reach it through a browser.
+"""
+
+import ipaddress
+from typing import TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from stepwell.core.entry import Selector, SourceValue
+from stepwell.core.errors import RequestError, StoreError
+from stepwell.core.names import EVERYONE, CacheKey, Namespace
+from stepwell.gateway.auth import is_token
+from stepwell.gateway.http import header_fields, read_body
+from stepwell.gateway.parts import Parts
+
+MAX_BODY_BYTES = 64 << 10
+
+_T = TypeVar("_T")
+
+
+class Invalidation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``POST /admin/invalidate``. What is given must all match."""
+
+    key: str | None = None
+    """As in ``X-Stepwell-Key``."""
+    namespace: str | None = None
+    """As in the log's ``tenant``."""
+    model: str | None = None
+    request_class: str | None = msgspec.field(default=None, name="class")
+    tag: str | None = None
+    everything: bool = False
+    """Must be true where nothing else is given."""
+    dry_run: bool = True
+    """Count what would go; nothing goes unless this is false."""
+
+
+class SourceMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``POST /admin/sources``."""
+
+    name: str
+    value: str
+    namespace: str | None = None
+    """Whose source it is; everybody's by default."""
+
+
+class Admin:
+    """The ``/admin`` routes."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def stats(self, request: Request) -> Response:
+        """Answer with the savings ledger."""
+        self._admit(request)
+        return Response(await self._parts.read_statement(), media_type="application/json")
+
+    async def invalidate(self, request: Request) -> Response:
+        """Count, or remove, the entries the body describes."""
+        asked = await self._read(request, Invalidation)
+        selector = selector_of(asked)
+        try:
+            if asked.dry_run:
+                matched = await self._parts.exact.count(selector)
+            else:
+                matched = await self._parts.exact.invalidate(selector)
+        except StoreError as error:
+            return _unavailable(error)
+        return JSONResponse({"matched": matched, "removed": 0 if asked.dry_run else matched})
+
+    async def move_source(self, request: Request) -> Response:
+        """Set the current value of a named source: entries made under another are stale."""
+        asked = await self._read(request, SourceMove)
+        namespace = EVERYONE
+        if asked.namespace is not None:
+            namespace = Namespace(_from_hex("namespace", asked.namespace, len(EVERYONE)))
+        try:
+            moved = await self._parts.exact.move_source(
+                namespace, SourceValue(asked.name, asked.value)
+            )
+        except StoreError as error:
+            return _unavailable(error)
+        return JSONResponse({"moved": moved})
+
+    async def _read(self, request: Request, kind: type[_T]) -> _T:
+        self._admit(request)
+        if not request.headers.get("content-type", "").startswith("application/json"):
+            # A form from another site can be sent without asking; JSON cannot.
+            raise RequestError("Content-Type must be application/json.", status=415)
+        body = await read_body(request.scope, request.receive, max_bytes=MAX_BODY_BYTES)
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise RequestError(f"The body is not as expected: {error}.") from error
+
+    def _admit(self, request: Request) -> None:
+        """Let an operator in, and nobody else.
+
+        Raises:
+            RequestError: 401 or 403.
+        """
+        fields = header_fields(request.scope)
+        token = self._parts.admin_token
+        if token is not None:
+            if not is_token(fields, token):
+                raise RequestError("The admin token is wrong.", status=401, code="invalid_api_key")
+            return
+        peer = (request.scope.get("client") or ("", 0))[0]
+        name = request.url.hostname or ""
+        if not (_is_loopback(peer) and _is_loopback(name)) or "x-forwarded-for" in fields:
+            message = "The admin routes are for loopback only; set server.admin_token_env."
+            raise RequestError(message, status=403, code="admin_off")
+
+
+def selector_of(asked: Invalidation) -> Selector:
+    """Return the entries an invalidation means.
+
+    Raises:
+        RequestError: It says nothing, or not what a key or namespace looks like.
+    """
+    key = None if asked.key is None else _from_hex("key", asked.key, 32)
+    namespace = (
+        None if asked.namespace is None else _from_hex("namespace", asked.namespace, len(EVERYONE))
+    )
+    selector = Selector(
+        namespace=None if namespace is None else Namespace(namespace),
+        key=None if key is None else CacheKey(key),
+        model=asked.model,
+        request_class=asked.request_class,
+        tag=asked.tag,
+    )
+    if (selector == Selector()) != asked.everything:
+        raise RequestError(
+            "Say which entries: key, namespace, model, class or tag; or everything, alone."
+        )
+    return selector
+
+
+def _from_hex(name: str, text: str, length: int) -> bytes:
+    try:
+        value = bytes.fromhex(text)
+    except ValueError:
+        value = b""
+    if len(value) != length:
+        raise RequestError(f"{name} must be {2 * length} hexadecimal digits.", param=name)
+    return value
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _unavailable(error: StoreError) -> Response:
+    body = {"message": f"It was not done: {error}", "type": "store_error", "param": None}
+    return JSONResponse({"error": {**body, "code": "store_unavailable"}}, 503)

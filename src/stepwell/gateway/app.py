@@ -1,0 +1,55 @@
+"""The gateway as an ASGI application."""
+
+from starlette.routing import Route, Router
+
+from stepwell.core.names import Endpoint
+from stepwell.gateway.admin import Admin
+from stepwell.gateway.cached import CachedEndpoint
+from stepwell.gateway.errors import answer_errors
+from stepwell.gateway.hot import HotPath
+from stepwell.gateway.http import Receive, Scope, Send
+from stepwell.gateway.parts import Parts
+from stepwell.gateway.passthrough import PassThrough
+from stepwell.gateway.status import Status
+
+
+class Gateway:
+    """Finds who answers a request.
+
+    The cached endpoints are found by a look-up, because they are what the gateway is for; all
+    others by Starlette's router.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self.hot = HotPath(
+            parts.runner,
+            clock=parts.clock,
+            events=parts.events,
+            extra_headers=parts.intake.keyed_headers,
+        )
+        self._cached = {
+            f"/v1/{endpoint}": CachedEndpoint(endpoint, parts, self.hot) for endpoint in Endpoint
+        }
+        passed, status, admin = PassThrough(parts), Status(parts), Admin(parts)
+        self._others = answer_errors(
+            Router(
+                [
+                    Route("/healthz", status.health, methods=["GET"]),
+                    Route("/readyz", status.ready, methods=["GET"]),
+                    Route("/metrics", status.metrics, methods=["GET"]),
+                    Route("/openapi.json", status.openapi, methods=["GET"]),
+                    Route("/v1/models", passed.models, methods=["GET"]),
+                    Route("/v1/models/{model:path}", passed.model, methods=["GET"]),
+                    Route("/v1/embeddings", passed.embeddings, methods=["POST"]),
+                    Route("/admin/stats", admin.stats, methods=["GET"]),
+                    Route("/admin/invalidate", admin.invalidate, methods=["POST"]),
+                    Route("/admin/sources", admin.move_source, methods=["POST"]),
+                ],
+                redirect_slashes=False,
+            )
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        app = self._cached.get(scope["path"], self._others)
+        await app(scope, receive, send)

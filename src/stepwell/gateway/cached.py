@@ -1,0 +1,136 @@
+"""The endpoints whose answers can be cached: from ASGI to the runner and back."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from stepwell.core.errors import RequestError, UpstreamError
+from stepwell.core.events import Result
+from stepwell.core.names import Endpoint
+from stepwell.gateway.exchange import Exchange
+from stepwell.gateway.hot import HotPath
+from stepwell.gateway.http import (
+    ClientLeft,
+    Receive,
+    Scope,
+    Send,
+    header_fields,
+    read_body,
+    send_head,
+    send_whole,
+)
+from stepwell.gateway.parts import Parts
+from stepwell.gateway.replies import header_of
+from stepwell.pipeline.served import Body, Served
+from stepwell.wire.body import parse_body
+from stepwell.wire.errors import error_body
+
+_log = logging.getLogger(__name__)
+
+_JSON = (("content-type", "application/json"),)
+_CLIENT_CLOSED = 499
+"""Nginx's status for a client that left; only the log sees it."""
+
+
+class CachedEndpoint:
+    """An ASGI application for one operation. Authenticates before it looks anything up."""
+
+    def __init__(self, endpoint: Endpoint, parts: Parts, hot: HotPath) -> None:
+        self._endpoint = endpoint
+        self._parts = parts
+        self._hot = hot
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request. Always with a reply, unless the client has left."""
+        exchange = Exchange(self._endpoint, clock=self._parts.clock, events=self._parts.events)
+        try:
+            await self._answer(exchange, scope, receive, send)
+        except ClientLeft:
+            exchange.end(Result.CANCELLED, status=_CLIENT_CLOSED)
+        except asyncio.CancelledError:
+            exchange.end(Result.CANCELLED, status=_CLIENT_CLOSED)
+            raise
+        except Exception as error:  # noqa: BLE001  (the border: whatever it is, the client hears)
+            await self._refuse(exchange, error, send)
+
+    async def _answer(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = header_fields(scope)
+        tenant = self._parts.auth.tenant(headers)
+        if scope["method"] != "POST":
+            raise RequestError("Use POST.", status=405, code="method_not_allowed")
+        raw = await read_body(scope, receive, max_bytes=self._parts.max_body_bytes)
+        query = scope.get("query_string", b"").decode("latin-1")
+        ask = self._parts.intake.take(self._endpoint, parse_body(raw), headers, tenant, query=query)
+        exchange.question = ask.question
+        self._hot.remember(_digest(self._hot, scope, raw), ask.question)
+        async with stop_if_client_leaves(receive):
+            served = exchange.served = await self._parts.runner.answer(ask)
+            await self._send(exchange, served, send)
+        exchange.end()
+
+    async def _send(self, exchange: Exchange, served: Served, send: Send) -> None:
+        fields = header_of(served)
+        exchange.began()
+        if isinstance(served.body, bytes):
+            await send_whole(send, served.status, fields, served.body)
+            return
+        await _send_live(served, served.body, send)
+
+    async def _refuse(self, exchange: Exchange, error: Exception, send: Send) -> None:
+        status, body = error_body(error)
+        match error:
+            case RequestError():
+                exchange.end(Result.REJECTED, status=status, trail=str(error))
+            case UpstreamError():
+                exchange.end(Result.ERROR, status=status, trail=str(error))
+            case _:
+                _log.exception("A request failed in a way nobody thought of.", exc_info=error)
+                exchange.end(Result.ERROR, status=status, trail=type(error).__name__)
+        with suppress(OSError):
+            await send_whole(send, status, _JSON, body)
+
+
+def _digest(hot: HotPath, scope: Scope, body: bytes) -> bytes:
+    query = scope.get("query_string", b"")
+    target = scope["raw_path"] + (b"?" + query if query else b"")
+    return hot.digest(target, scope["headers"], body)
+
+
+async def _send_live(served: Served, body: Body, send: Send) -> None:
+    try:
+        await send_head(send, served.status, header_of(served))
+        async for chunk in body.chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    finally:
+        body.close()
+
+
+@asynccontextmanager
+async def stop_if_client_leaves(receive: Receive) -> AsyncIterator[None]:
+    """Cancel what runs inside as soon as the client closes its connection.
+
+    Raises:
+        ClientLeft: It did.
+    """
+    task = asyncio.current_task()
+    left = False
+
+    async def watch() -> None:
+        nonlocal left
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        left = True
+        if task is not None:
+            task.cancel()
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if left and task is not None and task.uncancel() == 0:
+            raise ClientLeft from None
+        raise
+    finally:
+        watcher.cancel()

@@ -1,0 +1,47 @@
+"""What the gateway is put together from; `stepwell.assembly` makes them."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from stepwell.core.clock import Clock
+from stepwell.core.ports import EventSink
+from stepwell.exact.layer import ExactLayer
+from stepwell.gateway.auth import Authenticator
+from stepwell.pipeline.intake import Intake
+from stepwell.pipeline.runner import Runner
+from stepwell.pipeline.targets import Targets
+
+
+class MetricsPage(Protocol):
+    """A page of metrics in one of Prometheus's text formats."""
+
+    @property
+    def content_type(self) -> str:
+        """Its media type."""
+        ...
+
+    @property
+    def body(self) -> bytes:
+        """The page."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the routes need."""
+
+    auth: Authenticator
+    intake: Intake
+    runner: Runner
+    exact: ExactLayer
+    targets: Targets
+    clock: Clock
+    events: EventSink
+    max_body_bytes: int
+    admin_token: str | None
+    """What opens ``/admin``; ``None``: only a loopback address does."""
+    read_metrics: Callable[[str], Awaitable[MetricsPage]]
+    """Takes the ``Accept`` field."""
+    read_statement: Callable[[], Awaitable[bytes]]
+    """The savings ledger, as JSON."""

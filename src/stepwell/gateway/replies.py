@@ -1,0 +1,58 @@
+"""What a reply says about the cache, in its header fields.
+
+``Cache-Status`` is RFC 9211's, ``Age`` RFC 9111's, ``X-Cache`` the de-facto one.
+"""
+
+from collections.abc import Iterator
+
+from stepwell.core.events import Result
+from stepwell.core.names import Form
+from stepwell.core.outcome import Bypass, Stale
+from stepwell.core.ports import Headers
+from stepwell.pipeline.served import Served
+from stepwell.wire.cache_status import Forward, forward_status, hit_status
+
+CONTENT_TYPES = {Form.JSON: "application/json", Form.SSE: "text/event-stream; charset=utf-8"}
+
+_FROM_CACHE = frozenset({Result.HIT, Result.STALE})
+
+
+def header_of(served: Served) -> Headers:
+    """Return the header fields of a reply, framing and date left out.
+
+    An answer from the cache has its content type; any other has what the model server sent.
+    """
+    fields = served.headers or (("content-type", CONTENT_TYPES[served.form]),)
+    return (*_without_ours(fields), *_cache_fields(served))
+
+
+def _without_ours(fields: Headers) -> Iterator[tuple[str, str]]:
+    """Leave out what another cache of ours on the way upstream said: this one speaks now."""
+    return (field for field in fields if field[0] not in {"age", "x-cache", "x-stepwell-key"})
+
+
+def _cache_fields(served: Served) -> Iterator[tuple[str, str]]:
+    yield "cache-status", cache_status(served)
+    yield "x-cache", served.result.upper()
+    if served.result in _FROM_CACHE:
+        yield "age", str(int(served.age_seconds))
+    if isinstance(served.outcome, Bypass):
+        yield "x-stepwell-bypass", served.outcome.reason
+    if served.key is not None and (served.stored or served.result in _FROM_CACHE):
+        # Derived from the tenant's namespace, so it says nothing about anybody else's entries.
+        yield "x-stepwell-key", served.key.hex()
+
+
+def cache_status(served: Served) -> str:
+    """Return the ``Cache-Status`` member of this cache."""
+    if served.result in _FROM_CACHE:
+        return hit_status(int(served.ttl_seconds // 1), detail="exact")
+    reason = Forward.MISS
+    detail = None
+    if isinstance(served.outcome, Bypass):
+        reason, detail = Forward.BYPASS, served.outcome.reason
+    elif isinstance(served.outcome, Stale):
+        reason, detail = Forward.STALE, served.outcome.reason
+    collapsed = served.result is Result.COLLAPSED
+    stored = served.stored and not collapsed
+    return forward_status(reason, stored=stored, collapsed=collapsed, detail=detail)

@@ -1,0 +1,31 @@
+"""How the gateway is, for machines that ask."""
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from stepwell.gateway.openapi import openapi_document
+from stepwell.gateway.parts import Parts
+
+
+class Status:
+    """Health, readiness, metrics, the API's description: open to all, nothing in them is secret."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def health(self, request: Request) -> Response:  # noqa: ARG002  (a route's signature)
+        """Answer as long as the process can."""
+        return JSONResponse({"status": "ok"})
+
+    async def ready(self, request: Request) -> Response:  # noqa: ARG002  (a route's signature)
+        """Answer 200 when requests can be served."""
+        return JSONResponse({"status": "ready"})
+
+    async def metrics(self, request: Request) -> Response:
+        """Answer with the metrics of all workers."""
+        page = await self._parts.read_metrics(request.headers.get("accept", ""))
+        return Response(page.body, headers={"content-type": page.content_type})
+
+    async def openapi(self, request: Request) -> Response:  # noqa: ARG002  (a route's signature)
+        """Answer with the OpenAPI document."""
+        return JSONResponse(openapi_document())

@@ -1,0 +1,62 @@
+"""From a reply that has come to its end to an entry, or to the reason why not."""
+
+from dataclasses import dataclass
+
+from stepwell.core.entry import Answer, Entry, SourceValue, Usage
+from stepwell.core.names import Position
+from stepwell.pipeline.question import Question
+from stepwell.policy.freshness import expiry
+from stepwell.policy.gates import Gate, refusal
+from stepwell.wire.summary import Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Under which circumstances an answer was made; noted before the upstream was asked."""
+
+    as_of: Position
+    sources: tuple[SourceValue, ...]
+    seconds: float = 0.0
+
+
+def fill(
+    question: Question,
+    status: int,
+    answer: Answer,
+    summary: Summary,
+    made: Made,
+    now: float,
+) -> Entry | Gate:
+    """Return ``answer`` as an entry, or the write gate that refuses it.
+
+    Args:
+        question: What was asked. It has a key: a bypassed question is never filled.
+        status: HTTP status of the reply.
+        answer: The whole body.
+        summary: What the answer says about itself.
+        made: Noted before the upstream was asked.
+        now: The time the answer was complete, from which its life counts.
+    """
+    directives, request_class = question.directives, question.request_class
+    gate = refusal(directives, request_class, status, summary, len(answer.body))
+    if gate is not None:
+        return gate
+    if question.key is None or question.namespace is None:
+        return Gate.CLASS_NEVER
+    lifetime = expiry(request_class, directives, now)
+    return Entry(
+        key=question.key,
+        namespace=question.namespace,
+        endpoint=question.endpoint,
+        model=question.model,
+        request_class=request_class.name,
+        answer=answer,
+        created_at=now,
+        expires_at=lifetime.expires_at,
+        keep_until=lifetime.keep_until,
+        as_of=made.as_of,
+        usage=summary.usage or Usage(),
+        upstream_seconds=made.seconds,
+        sources=made.sources,
+        tags=question.tags,
+    )

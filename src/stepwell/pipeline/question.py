@@ -1,0 +1,46 @@
+"""One request, ready to be walked through the layers."""
+
+from dataclasses import dataclass
+
+from stepwell.core.entry import SourceValue
+from stepwell.core.names import CacheKey, Endpoint, Namespace
+from stepwell.core.ports import Call, Upstream
+from stepwell.policy.classes import RequestClass
+from stepwell.wire.controls import Directives
+from stepwell.wire.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the layers need to know of a request, and nothing that changes from one repeat to the
+    next: the same bytes under the same settings make an equal question.
+    """
+
+    endpoint: Endpoint
+    model: str
+    shape: Shape
+    directives: Directives
+    request_class: RequestClass
+    class_by: str
+    """Who chose the class, and why; for the trail."""
+    upstream: str
+    """Name of the upstream that answers if no layer does."""
+    namespace: Namespace | None
+    key: CacheKey | None
+    """``None``, as ``namespace``, where ``bypass`` says why no layer may be asked."""
+    bypass: str | None
+    sources: tuple[SourceValue, ...] = ()
+    """Values of named sources the request states."""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question, and how to put it to the model server."""
+
+    question: Question
+    upstream: Upstream
+    call: Call
+    plain_call: Call
+    """The call as the caller made it. ``call`` differs where a stream is also asked for its
+    usage, so that what is stored can answer in either form."""

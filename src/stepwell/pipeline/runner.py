@@ -1,0 +1,254 @@
+"""Does what the plan says: asks the layers, shares calls, hands back a reply.
+
+This is one request through the house, from the question to the reply; `answer` is where it starts.
+"""
+
+import asyncio
+from dataclasses import replace
+from typing import assert_never
+
+from stepwell.core.clock import Clock
+from stepwell.core.entry import Entry
+from stepwell.core.errors import StoreError, UpstreamError
+from stepwell.core.events import Degraded, Result
+from stepwell.core.names import CacheKey, LayerName, Namespace, Tier
+from stepwell.core.outcome import Hit, Miss, Stale
+from stepwell.core.ports import EventSink
+from stepwell.exact.layer import ExactLayer
+from stepwell.pipeline.flight import Flight
+from stepwell.pipeline.flights import Flights
+from stepwell.pipeline.plan import Forward, LookUp, Refuse, Serve, Step, first_step, next_step
+from stepwell.pipeline.question import Ask, Question
+from stepwell.pipeline.relay import Relay, Unsuitable
+from stepwell.pipeline.renderings import Renderings, Unrenderable
+from stepwell.pipeline.served import Served
+from stepwell.pipeline.trail import say
+from stepwell.policy.freshness import Fresh, judge
+
+MAX_REFRESHES = 64
+"""How many new answers may be fetched behind stale ones at a time."""
+
+_SERVER_ERROR = 500
+_TOO_MANY = 429
+
+
+class Runner:
+    """Walks questions through the layers.
+
+    Safe for many tasks on one event loop. Not safe across threads.
+    """
+
+    def __init__(
+        self,
+        exact: ExactLayer,
+        flights: Flights,
+        renderings: Renderings,
+        *,
+        clock: Clock,
+        events: EventSink,
+        max_wait_seconds: float,
+    ) -> None:
+        """Put the parts together.
+
+        Args:
+            exact: The exact layer.
+            flights: The calls under way.
+            renderings: Turns entries into bodies.
+            clock: The time.
+            events: Hears what went wrong.
+            max_wait_seconds: How long a follower waits for another's reply to begin before it
+                makes a call of its own.
+        """
+        self._exact = exact
+        self._flights = flights
+        self._renderings = renderings
+        self._clock = clock
+        self._events = events
+        self._max_wait_seconds = max_wait_seconds
+        self._refreshing: dict[CacheKey, asyncio.Task[None]] = {}
+
+    def answer_now(self, question: Question) -> Served | None:
+        """Answer from this worker's memory, without waiting for anything, or not at all.
+
+        This is the hot path: what it declines, `answer` does in full. Cost: a few microseconds.
+        """
+        if question.key is None or question.namespace is None:
+            return None
+        if not isinstance(first_step(question), LookUp) or self._states_news(question):
+            return None
+        entry = self._exact.peek(question.key)
+        if entry is None:
+            return None
+        found = self._judge(question, question.namespace, entry, Tier.MEMORY)
+        if not isinstance(found, Hit):
+            return None
+        try:
+            return self._serve(question, entry, found)
+        except Unrenderable:
+            return None
+
+    async def answer(self, ask: Ask) -> Served:
+        """Answer one request.
+
+        Raises:
+            RequestError: The caller's conditions cannot be met.
+            UpstreamError: The model server failed before its reply began, and nothing stale
+                could stand in.
+        """
+        question = ask.question
+        step = await self._decide(question)
+        match step:
+            case Refuse():
+                raise step.error
+            case Serve():
+                if step.refresh:
+                    self._refresh(ask)
+                return self._serve(question, step.entry, step.outcome)
+            case Forward():
+                return await self._forward(ask, step)
+            case _:
+                assert_never(step)
+
+    async def _decide(self, question: Question) -> Step:
+        step = first_step(question)
+        if not isinstance(step, LookUp):
+            return step
+        await self._note_sources(question)
+        found = await self._look_up(question)
+        return next_step(question, found, self._clock.now())
+
+    async def aclose(self) -> None:
+        """Stop what was started behind answers."""
+        for task in list(self._refreshing.values()):
+            task.cancel()
+        await asyncio.gather(*self._refreshing.values(), return_exceptions=True)
+
+    def _states_news(self, question: Question) -> bool:
+        """Return whether the request states a source value that is not known yet."""
+        return any(
+            self._exact.source_value(question.namespace, source.name) != source.value
+            for source in question.sources
+            if question.namespace is not None
+        )
+
+    async def _note_sources(self, question: Question) -> None:
+        """Make the source values a request states the current ones, for everybody."""
+        if question.namespace is None:
+            return
+        for source in question.sources:
+            if self._exact.source_value(question.namespace, source.name) == source.value:
+                continue
+            try:
+                await self._exact.move_source(question.namespace, source)
+            except StoreError as error:
+                # Others go on with the old value; this request is judged by its own.
+                self._events.emit(Degraded("sources", str(error)))
+
+    async def _look_up(self, question: Question) -> Hit | Stale | Miss:
+        if question.key is None or question.namespace is None:
+            return Miss(LayerName.EXACT)
+        found = await self._exact.lookup(question.key)
+        if found is None:
+            return Miss(LayerName.EXACT)
+        entry, tier = found
+        try:
+            self._renderings.of(entry, question.shape)
+        except Unrenderable:
+            return Miss(LayerName.EXACT, "stored without the usage asked for")
+        return self._judge(question, question.namespace, entry, tier)
+
+    def _judge(
+        self, question: Question, namespace: Namespace, entry: Entry, tier: Tier
+    ) -> Hit | Stale:
+        verdict = judge(
+            entry,
+            self._clock.now(),
+            question.directives,
+            question.request_class,
+            lambda name: self._exact.source_value(namespace, name),
+            question.sources,
+        )
+        if isinstance(verdict, Fresh):
+            return Hit(entry, LayerName.EXACT, tier)
+        return Stale(entry, LayerName.EXACT, tier, verdict)
+
+    def _serve(self, question: Question, entry: Entry, found: Hit | Stale) -> Served:
+        body = self._renderings.of(entry, question.shape)
+        now = self._clock.now()
+        return Served(
+            result=Result.HIT if isinstance(found, Hit) else Result.STALE,
+            outcome=found,
+            status=200,
+            form=question.shape.form,
+            body=body,
+            key=entry.key,
+            age_seconds=max(0.0, now - entry.created_at),
+            ttl_seconds=entry.expires_at - now,
+            usage=entry.usage,
+            saved_seconds=entry.upstream_seconds,
+            trail=(say(found),),
+        )
+
+    async def _forward(self, ask: Ask, step: Forward, *, retry: bool = True) -> Served:
+        """Put the question to the model server, or read the reply to another who did.
+
+        A follower whose leader failed asks once more, as leader or behind one; a follower that
+        has waited too long, or cannot use the reply, makes a call of its own.
+        """
+        flight, leads = self._board(ask, step)
+        again = retry and not leads
+        reader = flight.join()
+        try:
+            async with asyncio.timeout(None if leads else self._max_wait_seconds):
+                head = await reader.head()
+            if not _is_failure(head.status) or not (again or step.fallback):
+                leads = leads and not flight.borrowed
+                return await Relay(ask.question, step, flight, reader, leads).serve(head)
+        except UpstreamError:
+            reader.leave()
+            if not (again or step.fallback):
+                raise
+        except (TimeoutError, Unsuitable):
+            reader.leave()
+            return await self._forward(ask, replace(step, share=False), retry=False)
+        except BaseException:
+            reader.leave()
+            raise
+        reader.leave()
+        if again or step.fallback is None:
+            return await self._forward(ask, step, retry=False)
+        served = self._serve(ask.question, step.fallback.entry, step.fallback)
+        served.trail = (*served.trail, f"{ask.question.upstream}: failed")
+        return served
+
+    def _board(self, ask: Ask, step: Forward) -> tuple[Flight, bool]:
+        """Return a flight to read, and whether it was launched for this request."""
+        key = ask.question.key
+        flight = self._flights.under_way(key) if step.share and key is not None else None
+        if flight is not None:
+            return flight, False
+        return self._flights.launch(ask, may_fill=step.fill, share=step.share), True
+
+    def _refresh(self, ask: Ask) -> None:
+        """Fetch a new answer behind a stale one, unless somebody does already."""
+        key = ask.question.key
+        if key is None or key in self._refreshing or len(self._refreshing) >= MAX_REFRESHES:
+            return
+        if self._flights.under_way(key) is not None:
+            return
+        self._refreshing[key] = asyncio.create_task(self._fetch(key, ask))
+
+    async def _fetch(self, key: CacheKey, ask: Ask) -> None:
+        reader = self._flights.launch(ask, may_fill=True, share=True).join()
+        try:
+            await reader.landed()
+        except UpstreamError:
+            pass  # Counted by the upstream; the next request that finds it stale tries again.
+        finally:
+            reader.leave()
+            del self._refreshing[key]
+
+
+def _is_failure(status: int) -> bool:
+    """Return whether a status says that asking again, or later, may help."""
+    return status >= _SERVER_ERROR or status == _TOO_MANY
