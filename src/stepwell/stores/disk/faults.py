@@ -1,0 +1,48 @@
+"""What went wrong with the file, in the words of `stepwell.core.errors`."""
+
+import errno
+import sqlite3
+from pathlib import Path
+
+from stepwell.core.errors import StoreError, StoreFull, StoreUnavailable
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DAMAGE = frozenset(
+    {
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+        # Our statements are constant: if one is wrong, the tables are not ours any more.
+        sqlite3.SQLITE_ERROR,
+    }
+)
+
+
+class Damaged(Exception):
+    """The file is not what this code wrote; nothing in it can be trusted."""
+
+
+def is_damage(error: Exception) -> bool:
+    """Return whether ``error`` says that the file's content is broken, not the disk or a call."""
+    # The sqlite3 module decodes SQLite's messages, which quote what is broken.
+    return isinstance(error, Damaged | UnicodeDecodeError) or _primary_code(error) in _DAMAGE
+
+
+def concerns_one_call(error: Exception) -> bool:
+    """Return whether other calls may succeed where this one failed: a value it brought is bad."""
+    return not isinstance(error, sqlite3.OperationalError | OSError | StoreUnavailable)
+
+
+def as_store_error(error: Exception, directory: Path) -> StoreError:
+    """Return ``error`` as the ports promise it; a `StoreError` comes back as it is."""
+    if isinstance(error, StoreError):
+        return error
+    full = _primary_code(error) == sqlite3.SQLITE_FULL
+    if full or (isinstance(error, OSError) and error.errno in _NO_SPACE):
+        return StoreFull(f"no space left for the disk store in {directory}: {error}")
+    return StoreUnavailable(f"disk store in {directory}: {type(error).__name__}: {error}")
+
+
+def _primary_code(error: Exception) -> int | None:
+    # Errors that the sqlite3 module raises by itself carry no code.
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF

@@ -1,0 +1,198 @@
+"""The change feed in its tables, and the current values of named sources.
+
+What stands there is sealed like an entry: a damaged invalidation must never pass for another.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from stepwell.core.changes import Change, Invalidated, Lost, Replaced, SourceMoved
+from stepwell.core.entry import Entry, Selector
+from stepwell.core.errors import CorruptEntry, StoreFull
+from stepwell.core.names import CacheKey, Namespace, Position
+from stepwell.stores.disk.faults import Damaged
+from stepwell.stores.disk.schema import read_meta, transaction
+from stepwell.stores.record import seal, unseal
+
+KEPT_CHANGES = 10_000
+"""Length of the feed, and of the list of invalidations."""
+
+MAX_SOURCES = 10_000
+"""Named sources of one namespace."""
+
+_TRIM_EVERY = 256
+
+
+class _Selector(msgspec.Struct, array_like=True, tag="invalidated", forbid_unknown_fields=True):
+    namespace: bytes | None
+    key: bytes | None
+    model: str | None
+    request_class: str | None
+    tag: str | None
+
+
+class _Key(msgspec.Struct, array_like=True, tag="replaced", forbid_unknown_fields=True):
+    key: bytes
+
+
+class _Source(msgspec.Struct, array_like=True, tag="source", forbid_unknown_fields=True):
+    namespace: bytes
+    name: str
+    value: str
+
+
+_Logged = _Selector | _Key | _Source
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[_Logged] = msgspec.msgpack.Decoder(_Logged)
+
+
+def last_position(connection: sqlite3.Connection) -> Position:
+    """Return the position of the last change ever appended."""
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'changes'").fetchone()
+    if row is None or not isinstance(row[0], int):
+        raise Damaged("the feed's position is gone")
+    return Position(row[0])
+
+
+def restart(connection: sqlite3.Connection, position: Position) -> None:
+    """Forget all changes and go on after ``position``: every reader has then lost the thread."""
+    connection.execute("DELETE FROM changes")
+    connection.execute("DELETE FROM invalidations")
+    connection.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'changes'", (position,))
+    connection.execute(
+        "UPDATE meta SET changes_after = ?, invalidations_after = ?", (position, position)
+    )
+
+
+def append_replaced(connection: sqlite3.Connection, key: CacheKey) -> None:
+    """Append that the entry under ``key`` is a newer one."""
+    _append(connection, _Key(key))
+
+
+def append_invalidated(connection: sqlite3.Connection, selector: Selector) -> None:
+    """Append that what ``selector`` means is gone."""
+    logged = _Selector(
+        selector.namespace, selector.key, selector.model, selector.request_class, selector.tag
+    )
+    position = _append(connection, logged)
+    connection.execute("INSERT INTO invalidations VALUES (?, ?)", (position, _sealed(logged)))
+
+
+def is_outrun(connection: sqlite3.Connection, entry: Entry) -> bool:
+    """Return whether an invalidation later than ``entry.as_of`` means ``entry``.
+
+    Also true if the list does not reach back that far: then nobody knows.
+    """
+    if entry.as_of < read_meta(connection).invalidations_after:
+        return True
+    later = connection.execute(
+        "SELECT position, record FROM invalidations WHERE position > ?", (entry.as_of,)
+    )
+    return any(
+        isinstance(change, Invalidated) and change.selector.matches(entry)
+        for change in _changes(later)
+    )
+
+
+def read_after(
+    connection: sqlite3.Connection, position: Position
+) -> tuple[Sequence[Change], Position]:
+    """Return the changes after ``position`` and the position of the last. In one transaction."""
+    with transaction(connection, write=False):
+        last = last_position(connection)
+        if position < read_meta(connection).changes_after:
+            return [Lost(last)], last
+        later = connection.execute(
+            "SELECT position, record FROM changes WHERE position > ? ORDER BY position",
+            (position,),
+        )
+        return list(_changes(later)), last
+
+
+def move_source(
+    connection: sqlite3.Connection, namespace: Namespace, name: str, value: str
+) -> bool:
+    """Set the value of a source and append the change; return ``False`` if it had that value.
+
+    Raises:
+        StoreFull: The namespace has too many sources.
+    """
+    record = _sealed(_Source(namespace, name, value))
+    old = connection.execute(
+        "SELECT record FROM sources WHERE namespace = ? AND name = ?", (namespace, name)
+    ).fetchone()
+    if old == (record,):
+        return False
+    if old is None:
+        (known,) = connection.execute(
+            "SELECT count(*) FROM sources WHERE namespace = ?", (namespace,)
+        ).fetchone()
+        if known >= MAX_SOURCES:
+            raise StoreFull(f"a namespace can have {MAX_SOURCES} sources; {name!r} is one more")
+    connection.execute("REPLACE INTO sources VALUES (?, ?, ?)", (namespace, name, record))
+    _append(connection, _Source(namespace, name, value))
+    return True
+
+
+def source_values(connection: sqlite3.Connection) -> dict[tuple[Namespace, str], str]:
+    """Return the current value of every source."""
+    values = {}
+    for (record,) in connection.execute("SELECT record FROM sources"):
+        source = _unsealed(record)
+        if not isinstance(source, _Source):
+            raise Damaged("a source is not a source")
+        values[Namespace(source.namespace), source.name] = source.value
+    return values
+
+
+def _append(connection: sqlite3.Connection, logged: _Logged) -> Position:
+    cursor = connection.execute("INSERT INTO changes (record) VALUES (?)", (_sealed(logged),))
+    position = Position(cursor.lastrowid or 0)
+    if position % _TRIM_EVERY == 0:
+        _trim(connection, position)
+    return position
+
+
+def _trim(connection: sqlite3.Connection, last: Position) -> None:
+    floor = last - KEPT_CHANGES
+    if connection.execute("DELETE FROM changes WHERE position <= ?", (floor,)).rowcount:
+        connection.execute("UPDATE meta SET changes_after = ?", (floor,))
+    oldest = connection.execute(
+        "SELECT position FROM invalidations ORDER BY position DESC LIMIT 1 OFFSET ?",
+        (KEPT_CHANGES,),
+    ).fetchone()
+    if oldest is not None:
+        connection.execute("DELETE FROM invalidations WHERE position <= ?", oldest)
+        connection.execute("UPDATE meta SET invalidations_after = ?", oldest)
+
+
+def _sealed(logged: _Logged) -> bytes:
+    return seal(_encoder.encode(logged))
+
+
+def _unsealed(record: bytes) -> _Logged:
+    try:
+        return _decoder.decode(unseal(record))
+    except (CorruptEntry, TypeError, msgspec.MsgspecError) as error:
+        raise Damaged(f"a row of the feed or of the sources: {error}") from error
+
+
+def _changes(rows: sqlite3.Cursor) -> Iterator[Change]:
+    for position, record in rows:
+        match _unsealed(record):
+            case _Selector(namespace, key, model, request_class, tag):
+                selector = Selector(
+                    namespace=None if namespace is None else Namespace(namespace),
+                    key=None if key is None else CacheKey(key),
+                    model=model,
+                    request_class=request_class,
+                    tag=tag,
+                )
+                yield Invalidated(position, selector)
+            case _Key(key):
+                yield Replaced(position, CacheKey(key))
+            case _Source(namespace, name, value):
+                yield SourceMoved(position, Namespace(namespace), name, value)

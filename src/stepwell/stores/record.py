@@ -1,0 +1,130 @@
+"""How an entry is written down: a header that tells damage from data, then msgpack.
+
+    4 bytes  magic ``SWEL``
+    2 bytes  version, little-endian
+    4 bytes  CRC-32 of everything that follows, little-endian
+    n bytes  msgpack array, fields in the order of `_Record`
+
+CRC-32 because it finds every error burst of up to 32 bits, so any flipped byte, at any length,
+and costs a fraction of a cryptographic digest. It guards against failing disks and torn writes,
+not against people: whoever can write the file could write a matching digest as well.
+
+A change of this format changes `VERSION` and with it the name of every file that holds records,
+so that two versions of the package never read each other's.
+"""
+
+import struct
+import zlib
+from typing import Annotated
+
+import msgspec
+
+from stepwell.core.entry import Answer, Entry, SourceValue, Usage
+from stepwell.core.errors import CorruptEntry
+from stepwell.core.names import CacheKey, Endpoint, Form, Namespace, Position
+
+MAGIC = b"SWEL"
+VERSION = 1
+
+_HEADER = struct.Struct("<4sHI")
+
+
+class _Record(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
+    key: Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+    namespace: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+    endpoint: Endpoint
+    model: str
+    request_class: str
+    form: Form
+    body: bytes
+    created_at: float
+    expires_at: float
+    keep_until: float
+    as_of: int
+    prompt_tokens: int
+    completion_tokens: int
+    upstream_seconds: float
+    sources: tuple[tuple[str, str], ...]
+    tags: tuple[str, ...]
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Record)
+
+
+def seal(payload: bytes) -> bytes:
+    """Return ``payload`` behind a header by which `unseal` tells damage."""
+    return _HEADER.pack(MAGIC, VERSION, zlib.crc32(payload)) + payload
+
+
+def unseal(record: bytes) -> memoryview:
+    """Return what was sealed, without a copy.
+
+    Raises:
+        CorruptEntry: Not a record, damaged, cut short, or of another version.
+    """
+    if len(record) < _HEADER.size:
+        raise CorruptEntry(f"a record of {len(record)} bytes is shorter than its header")
+    magic, version, checksum = _HEADER.unpack_from(record)
+    payload = memoryview(record)[_HEADER.size :]
+    if magic != MAGIC:
+        raise CorruptEntry("not a record: it does not start with the magic bytes")
+    if version != VERSION:
+        raise CorruptEntry(f"record version {version}; this code reads version {VERSION}")
+    if zlib.crc32(payload) != checksum:
+        raise CorruptEntry("a record does not match its checksum")
+    return payload
+
+
+def encode(entry: Entry) -> bytes:
+    """Return ``entry`` as bytes. Raises `ValueError` for text that is not valid Unicode."""
+    return seal(
+        _encoder.encode(
+            _Record(
+                key=entry.key,
+                namespace=entry.namespace,
+                endpoint=entry.endpoint,
+                model=entry.model,
+                request_class=entry.request_class,
+                form=entry.answer.form,
+                body=entry.answer.body,
+                created_at=entry.created_at,
+                expires_at=entry.expires_at,
+                keep_until=entry.keep_until,
+                as_of=entry.as_of,
+                prompt_tokens=entry.usage.prompt_tokens,
+                completion_tokens=entry.usage.completion_tokens,
+                upstream_seconds=entry.upstream_seconds,
+                sources=tuple((source.name, source.value) for source in entry.sources),
+                tags=entry.tags,
+            )
+        )
+    )
+
+
+def decode(record: bytes) -> Entry:
+    """Return the entry that `encode` wrote.
+
+    Raises:
+        CorruptEntry: Not a record, damaged, cut short, or of another version.
+    """
+    try:
+        fields = _decoder.decode(unseal(record))
+    except msgspec.MsgspecError as error:
+        raise CorruptEntry(f"a record is whole but not an entry: {error}") from error
+    return Entry(
+        key=CacheKey(fields.key),
+        namespace=Namespace(fields.namespace),
+        endpoint=fields.endpoint,
+        model=fields.model,
+        request_class=fields.request_class,
+        answer=Answer(fields.form, fields.body),
+        created_at=fields.created_at,
+        expires_at=fields.expires_at,
+        keep_until=fields.keep_until,
+        as_of=Position(fields.as_of),
+        usage=Usage(fields.prompt_tokens, fields.completion_tokens),
+        upstream_seconds=fields.upstream_seconds,
+        sources=tuple(SourceValue(name, value) for name, value in fields.sources),
+        tags=fields.tags,
+    )

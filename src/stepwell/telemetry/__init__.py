@@ -1,0 +1,1 @@
+"""Counts what happens and reports it: metrics, a structured log, the savings ledger."""

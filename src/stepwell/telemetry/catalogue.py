@@ -1,0 +1,216 @@
+"""Every metric there is: the one list that counting, exposition and the reference page share."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a metric's value does over time, in Prometheus's words."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Metric:
+    """A metric as declared below. Compared and hashed by identity: there is one of each."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    """Upper bounds of a histogram's buckets in seconds, inclusive, ascending, without +Inf."""
+
+
+CALLER_LABELS = frozenset({"model"})
+"""Labels whose values come from callers, so that their number has no bound of its own."""
+
+OTHER = "other"
+"""Stands for all label values beyond the bound."""
+
+MAX_LABEL_VALUES = 200
+"""Distinct values of one label; what comes later is counted under `OTHER`."""
+
+_REQUEST_BUCKETS = (
+    *(5e-05, 1e-04, 2.5e-04, 5e-04, 1e-03, 2.5e-03, 5e-03, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0),
+)
+_UPSTREAM_BUCKETS = (
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    120.0,
+    300.0,
+)
+_STAGE_BUCKETS = (
+    *(1e-06, 2.5e-06, 5e-06, 1e-05, 2.5e-05, 5e-05, 1e-04, 2.5e-04, 5e-04),
+    *(1e-03, 2.5e-03, 5e-03, 0.01, 0.05, 0.25, 1.0, 5.0),
+)
+
+REQUESTS = Metric(
+    "stepwell_requests_total",
+    Kind.COUNTER,
+    "Requests that are over, each counted once, by how they ended and which layer answered.",
+    ("outcome", "layer", "class"),
+)
+REQUEST_SECONDS = Metric(
+    "stepwell_request_seconds",
+    Kind.HISTOGRAM,
+    "From a request's last byte to the reply's last byte handed to the transport.",
+    ("outcome",),
+    _REQUEST_BUCKETS,
+)
+FIRST_BYTE_SECONDS = Metric(
+    "stepwell_first_byte_seconds",
+    Kind.HISTOGRAM,
+    "From a request's last byte to the first byte of a streamed reply.",
+    ("outcome",),
+    _REQUEST_BUCKETS,
+)
+STAGE_SECONDS = Metric(
+    "stepwell_stage_seconds",
+    Kind.HISTOGRAM,
+    "Time spent in one stage of a request, where stages are timed.",
+    ("stage",),
+    _STAGE_BUCKETS,
+)
+UPSTREAM_SECONDS = Metric(
+    "stepwell_upstream_seconds",
+    Kind.HISTOGRAM,
+    "Time a model server took for a complete answer.",
+    ("upstream",),
+    _UPSTREAM_BUCKETS,
+)
+UPSTREAM_FIRST_BYTE_SECONDS = Metric(
+    "stepwell_upstream_first_byte_seconds",
+    Kind.HISTOGRAM,
+    "Time a model server took until the first byte of a complete answer.",
+    ("upstream",),
+    _UPSTREAM_BUCKETS,
+)
+UPSTREAM_ERRORS = Metric(
+    "stepwell_upstream_errors_total",
+    Kind.COUNTER,
+    "Calls to a model server that failed, or were answered with an error status.",
+    ("upstream", "kind"),
+)
+SAVED_TOKENS = Metric(
+    "stepwell_saved_tokens_total",
+    Kind.COUNTER,
+    "Tokens that no model server had to read (prompt) or write (completion).",
+    ("kind", "layer", "model"),
+)
+SAVED_SECONDS = Metric(
+    "stepwell_saved_seconds_total",
+    Kind.COUNTER,
+    "Seconds of model server time not spent: what the answers took when they were made.",
+    ("layer", "class"),
+)
+SAVED_MONEY = Metric(
+    "stepwell_saved_money_total",
+    Kind.COUNTER,
+    "Price of the saved tokens, at the price table in force when they were saved.",
+    ("currency", "layer"),
+)
+SPENT_TOKENS = Metric(
+    "stepwell_spent_tokens_total",
+    Kind.COUNTER,
+    "Tokens that model servers read (prompt) or wrote (completion).",
+    ("kind", "model"),
+)
+SPENT_MONEY = Metric(
+    "stepwell_spent_money_total",
+    Kind.COUNTER,
+    "Price of the spent tokens, at the price table in force when they were spent.",
+    ("currency",),
+)
+UNPRICED_TOKENS = Metric(
+    "stepwell_unpriced_tokens_total",
+    Kind.COUNTER,
+    "Tokens saved or spent on models the price table does not name: no money is counted for them.",
+    ("account",),
+)
+STORED = Metric(
+    "stepwell_stored_total",
+    Kind.COUNTER,
+    "Answers stored.",
+    ("class",),
+)
+STORED_BYTES = Metric(
+    "stepwell_stored_bytes_total",
+    Kind.COUNTER,
+    "Bytes of the answers stored.",
+    ("class",),
+)
+FILL_REFUSED = Metric(
+    "stepwell_fill_refused_total",
+    Kind.COUNTER,
+    "Answers not stored, by the gate that refused them.",
+    ("gate", "class"),
+)
+EVICTIONS = Metric(
+    "stepwell_evictions_total",
+    Kind.COUNTER,
+    "Entries a tier let go.",
+    ("tier", "reason"),
+)
+EVICTED_BYTES = Metric(
+    "stepwell_evicted_bytes_total",
+    Kind.COUNTER,
+    "Bytes of the entries a tier let go.",
+    ("tier", "reason"),
+)
+DEGRADED = Metric(
+    "stepwell_degraded_total",
+    Kind.COUNTER,
+    "Failures that no caller saw: the cache did less than it should.",
+    ("component",),
+)
+ENTRIES = Metric(
+    "stepwell_entries",
+    Kind.GAUGE,
+    "Entries a tier holds; memory is the sum over workers, disk is shared by them.",
+    ("tier",),
+)
+BYTES = Metric(
+    "stepwell_bytes",
+    Kind.GAUGE,
+    "Bytes a tier holds; memory is the sum over workers, disk is shared by them.",
+    ("tier",),
+)
+IN_FLIGHT = Metric(
+    "stepwell_in_flight",
+    Kind.GAUGE,
+    "Requests being answered now.",
+)
+WORKERS = Metric(
+    "stepwell_workers",
+    Kind.GAUGE,
+    "Worker processes whose counts these are.",
+)
+BUILD_INFO = Metric(
+    "stepwell_build_info",
+    Kind.GAUGE,
+    "Always 1; the labels say what runs.",
+    ("version", "python"),
+)
+
+CATALOGUE = (
+    *(REQUESTS, REQUEST_SECONDS, FIRST_BYTE_SECONDS, STAGE_SECONDS, IN_FLIGHT),
+    *(SAVED_TOKENS, SAVED_SECONDS, SAVED_MONEY, SPENT_TOKENS, SPENT_MONEY, UNPRICED_TOKENS),
+    *(UPSTREAM_SECONDS, UPSTREAM_FIRST_BYTE_SECONDS, UPSTREAM_ERRORS),
+    *(ENTRIES, BYTES, STORED, STORED_BYTES, FILL_REFUSED, EVICTIONS, EVICTED_BYTES),
+    *(DEGRADED, WORKERS, BUILD_INFO),
+)
+"""In the order of the reference page and of `/metrics`."""

@@ -1,0 +1,218 @@
+"""Counts events. Everything the metrics page and the savings ledger say starts here."""
+
+from typing import assert_never
+
+from stepwell.core.entry import Usage
+from stepwell.core.events import (
+    Degraded,
+    Event,
+    Evicted,
+    FillRefused,
+    RequestEnded,
+    Result,
+    StageTimed,
+    Stored,
+    UpstreamAnswered,
+    UpstreamFailed,
+)
+from stepwell.telemetry import catalogue
+from stepwell.telemetry.catalogue import Kind, Metric
+from stepwell.telemetry.families import CounterFamily, Histogram, HistogramFamily, LabelBounds
+from stepwell.telemetry.prices import ModelPrice, Prices
+from stepwell.telemetry.series import Series
+
+SAVING_RESULTS = (Result.HIT, Result.STALE, Result.COLLAPSED)
+"""Results that gave an answer without a call to a model server of their own."""
+
+
+class _Tally:
+    """What the hot path adds up for requests that are alike, until it is posted to the counters.
+
+    One dictionary look-up finds it; then counting is a few additions to its slots, instead of
+    one look-up for each of the eight series a hit adds to.
+    """
+
+    __slots__ = (
+        *("completion_tokens", "first_byte", "layer", "model", "price", "prompt_tokens"),
+        *("request_class", "requests", "result", "saved_seconds", "saves", "seconds"),
+    )
+
+    def __init__(
+        self,
+        *,
+        result: Result,
+        layer: str,
+        request_class: str,
+        model: str,
+        price: ModelPrice | None,
+        seconds: Histogram,
+        first_byte: Histogram,
+    ) -> None:
+        self.result = result
+        self.layer = layer
+        self.request_class = request_class
+        self.model = model
+        self.price = price
+        self.saves = result in SAVING_RESULTS
+        self.seconds = seconds
+        self.first_byte = first_byte
+        self.clear()
+
+    def clear(self) -> None:
+        """Start again from nothing."""
+        self.requests = 0
+        self.prompt_tokens = 0
+        self.completion_tokens = 0
+        self.saved_seconds = 0.0
+
+
+_TallyKey = tuple[Result, str, str, str]
+
+
+class Meters:
+    """In-memory counters and histograms of one worker process; an `EventSink`.
+
+    For one event loop; no locks. `emit` of a request costs about a microsecond
+    (`benchmarks/telemetry.py`). Memory is bounded: see `LabelBounds`.
+    """
+
+    def __init__(self, prices: Prices | None = None, bounds: LabelBounds | None = None) -> None:
+        """Start all counts at 0.
+
+        Args:
+            prices: What tokens cost; no money is counted without.
+            bounds: How many values a label may take.
+        """
+        self._prices = prices
+        self._bounds = bounds or LabelBounds()
+        self._tallies: dict[_TallyKey, _Tally] = {}
+        self._others: dict[tuple[_TallyKey, ModelPrice | None], _Tally] = {}
+        self._counters = {
+            metric: CounterFamily(metric, self._bounds)
+            for metric in catalogue.CATALOGUE
+            if metric.kind is Kind.COUNTER
+        }
+        self._histograms = {
+            metric: HistogramFamily(metric, self._bounds)
+            for metric in catalogue.CATALOGUE
+            if metric.kind is Kind.HISTOGRAM
+        }
+
+    def emit(self, event: Event) -> None:  # noqa: C901  (one arm per event)
+        """Count ``event``."""
+        match event:
+            case RequestEnded():  # first, as only this one is on the hot path
+                self._count_request(event)
+            case StageTimed(stage, seconds):
+                self._histograms[catalogue.STAGE_SECONDS].at(stage).observe(seconds)
+            case UpstreamAnswered():
+                self._count_answered(event)
+            case UpstreamFailed(upstream, kind):
+                self._add(catalogue.UPSTREAM_ERRORS, 1, upstream, kind)
+            case Stored(request_class, size_bytes):
+                self._add(catalogue.STORED, 1, request_class)
+                self._add(catalogue.STORED_BYTES, size_bytes, request_class)
+            case FillRefused(gate, request_class):
+                self._add(catalogue.FILL_REFUSED, 1, gate, request_class)
+            case Evicted(tier, reason, entries, size_bytes):
+                self._add(catalogue.EVICTIONS, entries, tier, reason)
+                self._add(catalogue.EVICTED_BYTES, size_bytes, tier, reason)
+            case Degraded(component):
+                self._add(catalogue.DEGRADED, 1, component)
+            case _:
+                assert_never(event)
+
+    def values(self) -> dict[Series, float]:
+        """Return all counts since the start.
+
+        Costs a few hundred nanoseconds for each series that is not 0; must be called on the
+        event loop that emits.
+        """
+        for tally in (*self._tallies.values(), *self._others.values()):
+            if tally.requests:
+                self._post(tally)
+        values: dict[Series, float] = {}
+        for counters in self._counters.values():
+            counters.read_into(values)
+        for histograms in self._histograms.values():
+            histograms.read_into(values)
+        return values
+
+    def _count_request(self, event: RequestEnded) -> None:
+        tally = self._tallies.get((event.result, event.layer, event.request_class, event.model))
+        if tally is None:
+            tally = self._new_tally(event)
+        tally.requests += 1
+        tally.seconds.observe(event.seconds)
+        if event.stream:
+            tally.first_byte.observe(event.first_byte_seconds)
+        if tally.saves:
+            usage = event.usage
+            tally.prompt_tokens += usage.prompt_tokens
+            tally.completion_tokens += usage.completion_tokens
+            tally.saved_seconds += event.saved_seconds
+
+    def _new_tally(self, event: RequestEnded) -> _Tally:
+        model = self._bounds.admit("model", event.model)
+        price = self._prices.of(event.model) if self._prices else None
+        tally = _Tally(
+            result=event.result,
+            layer=event.layer,
+            request_class=event.request_class,
+            model=model,
+            price=price,
+            seconds=self._histograms[catalogue.REQUEST_SECONDS].at(event.result),
+            first_byte=self._histograms[catalogue.FIRST_BYTE_SECONDS].at(event.result),
+        )
+        key = (event.result, event.layer, event.request_class, model)
+        if model == event.model:
+            return self._tallies.setdefault(key, tally)
+        # Unbounded names must not be remembered; those of one price share a tally.
+        return self._others.setdefault((key, price), tally)
+
+    def _count_answered(self, event: UpstreamAnswered) -> None:
+        upstream_seconds = self._histograms[catalogue.UPSTREAM_SECONDS]
+        upstream_seconds.at(event.upstream).observe(event.seconds)
+        first_byte_seconds = self._histograms[catalogue.UPSTREAM_FIRST_BYTE_SECONDS]
+        first_byte_seconds.at(event.upstream).observe(event.first_byte_seconds)
+        for kind, tokens in _by_kind(event.usage):
+            self._add(catalogue.SPENT_TOKENS, tokens, kind, event.model)
+        if self._prices is None:
+            return
+        price = self._prices.of(event.model)
+        if price is None:
+            self._add(catalogue.UNPRICED_TOKENS, _total(event.usage), "spent")
+        else:
+            self._add(catalogue.SPENT_MONEY, price.of(event.usage), self._prices.currency)
+
+    def _post(self, tally: _Tally) -> None:
+        """Move what ``tally`` holds to the counters."""
+        result, layer, request_class = tally.result, tally.layer, tally.request_class
+        self._add(catalogue.REQUESTS, tally.requests, result, layer, request_class)
+        if tally.saves:
+            usage = Usage(tally.prompt_tokens, tally.completion_tokens)
+            for kind, tokens in _by_kind(usage):
+                self._add(catalogue.SAVED_TOKENS, tokens, kind, layer, tally.model)
+            self._add(catalogue.SAVED_SECONDS, tally.saved_seconds, layer, request_class)
+            self._post_money(usage, tally)
+        tally.clear()
+
+    def _post_money(self, usage: Usage, tally: _Tally) -> None:
+        if self._prices is None:
+            return
+        if tally.price is None:
+            self._add(catalogue.UNPRICED_TOKENS, _total(usage), "saved")
+        else:
+            money = tally.price.of(usage)
+            self._add(catalogue.SAVED_MONEY, money, self._prices.currency, tally.layer)
+
+    def _add(self, metric: Metric, amount: float, *labels: str) -> None:
+        self._counters[metric].at(*labels).value += amount
+
+
+def _by_kind(usage: Usage) -> tuple[tuple[str, int], tuple[str, int]]:
+    return ("prompt", usage.prompt_tokens), ("completion", usage.completion_tokens)
+
+
+def _total(usage: Usage) -> int:
+    return usage.prompt_tokens + usage.completion_tokens

@@ -1,0 +1,119 @@
+"""What every eviction policy must do, as a check that a policy's own tests can call."""
+
+import gc
+import hashlib
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepwell.core.names import CacheKey
+from stepwell.core.ports import EvictionPolicy
+
+_KEYS = tuple(CacheKey(hashlib.sha256(bytes([number])).digest()) for number in range(40))
+_OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(("put", "put", "hit", "hit", "delete", "victim")), st.sampled_from(_KEYS)
+    ),
+    max_size=200,
+)
+_CAPACITY = 50
+
+
+def check_eviction_policy(
+    make_policy: Callable[[], EvictionPolicy], *, ghost_keys: int = 0
+) -> None:
+    """Check a policy against a plain set of the keys it should hold.
+
+    It gives up only keys it holds, each once, all of them when drained; ignores the deletion of
+    keys it does not hold; raises `LookupError` when it holds none; and does not remember more
+    keys than it holds and documents. Needs `hypothesis`; takes about a second.
+
+    Args:
+        make_policy: Makes a new, empty policy.
+        ghost_keys: Most keys the policy documents to remember beyond those it holds.
+
+    Raises:
+        AssertionError: The policy broke the contract; the message shows the shortest history.
+    """
+    _check_keys(make_policy)
+    _check_empty(make_policy())
+    _check_memory(make_policy(), ghost_keys)
+
+
+def _check_keys(make_policy: Callable[[], EvictionPolicy]) -> None:
+    @settings(deadline=None, database=None)
+    @given(_OPERATIONS)
+    def holds_what_a_set_holds(operations: list[tuple[str, CacheKey]]) -> None:
+        policy = make_policy()
+        held: set[CacheKey] = set()
+        for operation, key in operations:
+            _play(policy, held, operation, key)
+        assert _drain(policy) == sorted(held)
+
+    holds_what_a_set_holds()
+
+
+def _play(policy: EvictionPolicy, held: set[CacheKey], operation: str, key: CacheKey) -> None:
+    """Do one operation on the policy and on the model; skip those no store would do."""
+    if operation == "put":
+        policy.on_put(key, 100)
+        held.add(key)
+    elif operation == "delete":
+        policy.on_delete(key)
+        held.discard(key)
+    elif operation == "hit" and key in held:
+        policy.on_hit(key)
+    elif operation == "victim" and held:
+        victim = policy.victim()
+        assert victim in held, "gave up a key it does not hold"
+        held.remove(victim)
+
+
+def _drain(policy: EvictionPolicy) -> list[CacheKey]:
+    keys: list[CacheKey] = []
+    while True:
+        try:
+            keys.append(policy.victim())
+        except LookupError:
+            return sorted(keys)
+
+
+def _check_empty(policy: EvictionPolicy) -> None:
+    policy.on_delete(_KEYS[0])
+    assert _drain(policy) == [], "gave up a key, but holds none"
+    policy.on_put(_KEYS[0], 100)
+    policy.on_delete(_KEYS[0])
+    assert _drain(policy) == [], "gave up a key that was deleted"
+
+
+def _check_memory(policy: EvictionPolicy, ghost_keys: int) -> None:
+    """Send far more keys through the policy than it may remember."""
+    capacity = _CAPACITY + ghost_keys
+    held: set[CacheKey] = set()
+    for number in range(4 * capacity):
+        if len(held) == capacity:
+            held.remove(policy.victim())
+        key = CacheKey(hashlib.sha256(b"memory %d" % number).digest())
+        policy.on_put(key, 100)
+        policy.on_hit(key)
+        held.add(key)
+    remembered = len(_reachable_keys(policy))
+    allowed = capacity + ghost_keys
+    assert remembered <= allowed, f"remembers {remembered} keys, may remember {allowed}"
+
+
+def _reachable_keys(policy: EvictionPolicy) -> set[bytes]:
+    keys: set[bytes] = set()
+    seen: set[int] = set()
+    waiting: list[object] = [policy]
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) in seen or isinstance(thing, type | ModuleType | FunctionType):
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, bytes) and len(thing) == len(_KEYS[0]):
+            keys.add(thing)
+        waiting.extend(gc.get_referents(thing))
+    return keys

@@ -1,0 +1,35 @@
+"""Gateways and model servers for the tests of this directory."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.gateway import Gateway, StartGateway, running_gateway
+
+from stepwell.testing.fake_upstream import FakeUpstream
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[FakeUpstream]:
+    """A model server that misbehaves on demand."""
+    async with FakeUpstream() as fake:
+        yield fake
+
+
+@pytest.fixture
+def start_gateway(upstream: FakeUpstream, tmp_path: Path) -> StartGateway:
+    """Start gateways with settings of one's own; they share a data directory."""
+
+    def start(**settings: Any) -> AbstractAsyncContextManager[Gateway]:
+        return running_gateway(tmp_path / "data", upstream.base_url, settings)
+
+    return start
+
+
+@pytest.fixture
+async def gateway(start_gateway: StartGateway) -> AsyncIterator[Gateway]:
+    """A gateway with default settings."""
+    async with start_gateway() as running:
+        yield running
