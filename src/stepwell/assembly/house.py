@@ -5,24 +5,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stepwell.assembly.environment import secret_from
 from stepwell.assembly.settings import Class, Settings
-from stepwell.assembly.settings import Upstream as UpstreamTable
 from stepwell.core.clock import Clock, SystemClock
-from stepwell.core.errors import ConfigError
 from stepwell.core.names import CacheKey, Tier
 from stepwell.core.ports import EventSink, EvictionPolicy, Feed, Store
-from stepwell.engines.http import HttpUpstream
 from stepwell.exact.layer import ExactLayer
-from stepwell.keys.cache_key import KeyScheme
-from stepwell.keys.canonical import KeyRules
+from stepwell.keys.canonical import Dialect, KeyRules
 from stepwell.pipeline.flight import Flight
 from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.intake import Intake
 from stepwell.pipeline.neighbours import Neighbours
 from stepwell.pipeline.renderings import Renderings
 from stepwell.pipeline.runner import Runner
-from stepwell.pipeline.targets import Target, Targets
+from stepwell.pipeline.targets import Targets
 from stepwell.policy.classes import BUILT_IN_CLASSES, GENERAL, RequestClass
 from stepwell.policy.routing import Route, make_route
 from stepwell.stores.alone import Alone
@@ -62,7 +57,8 @@ class Plan:
     """All a worker process needs to build its house; can be sent to one."""
 
     settings: Settings
-    data_dir: Path
+    data_dir: Path | None
+    """``None``: nothing is kept beyond the process, and nothing shared."""
     boot: str
     """The same for all workers of one run."""
     secret: bytes
@@ -84,7 +80,8 @@ class House:
     flights: Flights
     runner: Runner
     neighbours: Neighbours | None
-    ledger: LedgerWriter
+    meters: Meters
+    ledger: LedgerWriter | None
     store: Store
     log: RequestLog | None
 
@@ -96,12 +93,17 @@ class House:
         for target in self.targets:
             await target.upstream.aclose()
         await self.store.aclose()
-        await self.ledger.aclose()
+        if self.ledger is not None:
+            await self.ledger.aclose()
         if self.log is not None:
             await self.log.aclose()
 
 
-async def build_house(plan: Plan) -> House:
+MakeTargets = Callable[[Plan, EventSink], Targets]
+"""Makes the model servers; which kind is the caller's business."""
+
+
+async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     """Return the house that ``plan`` describes, on the running event loop.
 
     Raises:
@@ -126,13 +128,8 @@ async def build_house(plan: Plan) -> House:
         max_wait_seconds=settings.single_flight.max_wait_seconds,
     )
     _watch(gauges, memory, flights)
-    ledger = LedgerWriter(
-        plan.data_dir / LEDGER_FILE, boot=plan.boot, meters=meters, gauges=gauges, events=events
-    )
-    ledger.start()
-    targets = Targets(
-        [_target(name, table, plan, events) for name, table in settings.upstreams.items()]
-    )
+    ledger = _ledger(plan, meters, gauges, events)
+    targets = make_targets(plan, events)
     classes = request_classes(settings)
     return House(
         plan=plan,
@@ -154,6 +151,7 @@ async def build_house(plan: Plan) -> House:
             max_wait_seconds=settings.single_flight.max_wait_seconds,
         ),
         neighbours=neighbours,
+        meters=meters,
         ledger=ledger,
         store=store,
         log=log,
@@ -165,6 +163,15 @@ POLICIES: Mapping[str, Callable[[], EvictionPolicy]] = {
     "lru": Lru,
     "lfu": Lfu,
 }
+
+
+def key_rules(settings: Settings, dialect: Dialect) -> KeyRules:
+    """Return how bodies for an upstream of ``dialect`` are made canonical."""
+    return KeyRules(
+        dialect=dialect,
+        text_steps=settings.exact.normalize,
+        ignored_fields=frozenset(settings.exact.ignored_fields),
+    )
 
 
 def _memory(settings: Settings, clock: Clock, events: EventSink) -> MemoryStore:
@@ -182,7 +189,7 @@ async def _store(
     plan: Plan, memory: MemoryStore, clock: Clock, events: EventSink
 ) -> tuple[Store, Feed]:
     table = plan.settings.stores.disk
-    if not table.enabled:
+    if plan.data_dir is None or not table.enabled:
         alone = Alone(memory)
         return alone, alone
     disk = await DiskStore.open(
@@ -196,53 +203,28 @@ async def _store(
 
 
 async def _neighbours(plan: Plan, find: Callable[[CacheKey], Flight | None]) -> Neighbours | None:
-    if plan.settings.server.workers == 1 or not plan.settings.stores.disk.enabled:
+    alone = plan.settings.server.workers == 1 or not plan.settings.stores.disk.enabled
+    if plan.data_dir is None or alone:
         return None
     neighbours = Neighbours(plan.data_dir / WORKERS_DIRECTORY, find)
     await neighbours.start()
     return neighbours
 
 
+def _ledger(plan: Plan, meters: Meters, gauges: Gauges, events: EventSink) -> LedgerWriter | None:
+    if plan.data_dir is None:
+        return None
+    ledger = LedgerWriter(
+        plan.data_dir / LEDGER_FILE, boot=plan.boot, meters=meters, gauges=gauges, events=events
+    )
+    ledger.start()
+    return ledger
+
+
 def _watch(gauges: Gauges, memory: MemoryStore, flights: Flights) -> None:
     gauges.watch(catalogue.ENTRIES, lambda: len(memory), Tier.MEMORY)
     gauges.watch(catalogue.BYTES, lambda: memory.size_bytes, Tier.MEMORY)
     gauges.watch(catalogue.IN_FLIGHT, lambda: len(flights))
-
-
-def _target(name: str, table: UpstreamTable, plan: Plan, events: EventSink) -> Target:
-    rules = KeyRules(
-        dialect=table.dialect,
-        text_steps=plan.settings.exact.normalize,
-        ignored_fields=frozenset(plan.settings.exact.ignored_fields),
-    )
-    base_url, api_key, identity = _address(name, table, plan.engine)
-    upstream = HttpUpstream(
-        name,
-        base_url,
-        identity=f"{identity} {table.revision}",
-        events=events,
-        api_key=api_key,
-        connect_timeout_seconds=table.connect_timeout_seconds,
-        first_byte_timeout_seconds=table.first_byte_timeout_seconds,
-        chunk_timeout_seconds=table.chunk_timeout_seconds,
-        max_connections=table.max_connections,
-    )
-    takes_callers_key = api_key is None and plan.settings.auth.mode != "keys"
-    return Target(upstream, KeyScheme(upstream.identity, rules), table.models, takes_callers_key)
-
-
-def _address(name: str, table: UpstreamTable, engine: Engine | None) -> tuple[str, str | None, str]:
-    """Return base URL, key and identity of an upstream."""
-    if table.kind == "embedded":
-        if engine is None:
-            raise ConfigError(f"upstreams.{name} is the embedded model, which is not running.")
-        return engine.base_url, engine.api_key, engine.identity
-    if table.base_url is None:
-        raise ConfigError(f"upstreams.{name}.base_url is missing.")
-    api_key = None
-    if table.api_key_env is not None:
-        api_key = secret_from(table.api_key_env, setting=f"upstreams.{name}.api_key_env")
-    return table.base_url, api_key, table.base_url.rstrip("/")
 
 
 def request_classes(settings: Settings) -> Mapping[str, RequestClass]:

@@ -5,7 +5,8 @@ from asyncio import to_thread
 from stepwell.assembly.authentication import make_authenticator
 from stepwell.assembly.environment import secret_from
 from stepwell.assembly.house import LEDGER_FILE, House, Plan, build_house
-from stepwell.core.errors import StepwellError
+from stepwell.assembly.upstreams import http_targets
+from stepwell.core.errors import ConfigError, StepwellError
 from stepwell.gateway.app import Gateway
 from stepwell.gateway.hot import HotPath
 from stepwell.gateway.http import Receive, Scope, Send
@@ -45,7 +46,7 @@ class Worker:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
-            self._house = await build_house(self._plan)
+            self._house = await build_house(self._plan, http_targets)
             self._gateway = Gateway(_parts(self._house))
         except StepwellError as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
@@ -62,13 +63,16 @@ def _parts(house: House) -> Parts:
     if server.admin_token_env is not None:
         admin_token = secret_from(server.admin_token_env, setting="server.admin_token_env")
 
+    ledger, data_dir = house.ledger, house.plan.data_dir
+    if ledger is None or data_dir is None:
+        raise ConfigError("data_dir is missing; a gateway needs one.")
+
     async def read_metrics(accept: str) -> Page:
-        reading = await house.ledger.read()
-        return await to_thread(render_metrics, reading, accept)
+        return await to_thread(render_metrics, await ledger.read(), accept)
 
     async def read_statement() -> bytes:
-        await house.ledger.flush()
-        totals = await to_thread(read_totals, house.plan.data_dir / LEDGER_FILE)
+        await ledger.flush()
+        totals = await to_thread(read_totals, data_dir / LEDGER_FILE)
         return as_json(draw_up(totals.values, totals.since))
 
     return Parts(
