@@ -51,5 +51,6 @@ class Gateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
+        scope["app"] = self  # Else Starlette answers 404 and 405 itself, in plain text.
         app = self._cached.get(scope["path"], self._others)
         await app(scope, receive, send)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.events import Result
 from stepwell.core.names import Endpoint
-from stepwell.gateway.exchange import Exchange
+from stepwell.pipeline.exchange import Exchange
 from stepwell.gateway.hot import HotPath
 from stepwell.gateway.http import (
     ClientLeft,
@@ -29,6 +29,7 @@ from stepwell.wire.errors import error_body
 _log = logging.getLogger(__name__)
 
 _JSON = (("content-type", "application/json"),)
+_NOT_ALLOWED = 405
 _CLIENT_CLOSED = 499
 """Nginx's status for a client that left; only the log sees it."""
 
@@ -58,7 +59,7 @@ class CachedEndpoint:
         headers = header_fields(scope)
         tenant = self._parts.auth.tenant(headers)
         if scope["method"] != "POST":
-            raise RequestError("Use POST.", status=405, code="method_not_allowed")
+            raise RequestError("Use POST.", status=_NOT_ALLOWED, code="method_not_allowed")
         raw = await read_body(scope, receive, max_bytes=self._parts.max_body_bytes)
         query = scope.get("query_string", b"").decode("latin-1")
         ask = self._parts.intake.take(self._endpoint, parse_body(raw), headers, tenant, query=query)
@@ -87,8 +88,9 @@ class CachedEndpoint:
             case _:
                 _log.exception("A request failed in a way nobody thought of.", exc_info=error)
                 exchange.end(Result.ERROR, status=status, trail=type(error).__name__)
+        fields = (*_JSON, ("allow", "POST")) if status == _NOT_ALLOWED else _JSON
         with suppress(OSError):
-            await send_whole(send, status, _JSON, body)
+            await send_whole(send, status, fields, body)
 
 
 def _digest(hot: HotPath, scope: Scope, body: bytes) -> bytes:

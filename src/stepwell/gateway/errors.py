@@ -10,6 +10,7 @@ from starlette.routing import Router
 from starlette.types import ASGIApp
 
 from stepwell.core.errors import RequestError, StepwellError
+from stepwell.gateway.http import ClientLeft
 from stepwell.wire.errors import error_body
 
 _log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ async def _of_routing(request: Request, error: Exception) -> Response:
 
 
 async def _of_ours(request: Request, error: Exception) -> Response:
-    if not isinstance(error, StepwellError):
+    if not isinstance(error, StepwellError | ClientLeft):
         _log.exception("%s %s failed.", request.method, request.url.path, exc_info=error)
     return error_response(error)
 

@@ -13,7 +13,7 @@ from stepwell.core.entry import Usage
 from stepwell.core.events import RequestEnded, Result
 from stepwell.core.names import Form
 from stepwell.core.ports import EventSink
-from stepwell.gateway.exchange import spell
+from stepwell.pipeline.exchange import spell
 from stepwell.gateway.replies import CONTENT_TYPES
 from stepwell.pipeline.intake import KEYED_HEADERS
 from stepwell.pipeline.question import Question
@@ -52,7 +52,7 @@ class HotPath:
         self._server_fields: RawHeaders = ()
         self._server_lines = b""
 
-    def digest(self, target: bytes, headers: RawHeaders, body: bytes) -> bytes:
+    def digest(self, target: bytes, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes:
         """Return what tells requests apart: SHA-256, so that nobody can make two that collide.
 
         Neither a target nor a field holds a line end, so the parts cannot run into each other.

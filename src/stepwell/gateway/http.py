@@ -1,5 +1,6 @@
 """The little of ASGI the gateway's own endpoints need."""
 
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -12,6 +13,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _TOO_LARGE = 413
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class ClientLeft(Exception):
@@ -58,6 +60,15 @@ def _too_large(max_bytes: int) -> RequestError:
         status=_TOO_LARGE,
         code="request_too_large",
     )
+
+
+def sendable(fields: Headers) -> Headers:
+    """Leave out fields with control characters, which must not be sent on (RFC 9110, 5.5).
+
+    Model servers are read more leniently than replies are written: a field more or less is no
+    reason to lose an answer.
+    """
+    return tuple(field for field in fields if not _CONTROL_CHARACTER.search(field[1]))
 
 
 async def send_head(send: Send, status: int, fields: Headers) -> None:

@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.ports import Headers, Reply
 from stepwell.gateway.errors import error_response
-from stepwell.gateway.http import header_fields, read_body
+from stepwell.gateway.http import header_fields, read_body, sendable
 from stepwell.gateway.parts import Parts
 from stepwell.pipeline.intake import KEYED_HEADERS, PASSED_HEADERS
 from stepwell.pipeline.targets import Target
@@ -62,6 +62,11 @@ class PassThrough:
         """Forward ``GET /v1/models/NAME`` to the upstream that serves it."""
         fields = self._authenticate(request)
         name = request.path_params["model"]
+        if not {".", ".."}.isdisjoint(name.split("/")):
+            # It would lead to another operation of the upstream, with the upstream's own key.
+            raise RequestError(
+                f"There is no model {name!r}.", status=_NOT_FOUND, code="model_not_found"
+            )
         target = self._parts.targets.for_model(name)
         raw_path = request.scope["raw_path"].decode("latin-1").removeprefix("/v1/")
         reply = await target.upstream.forward(
@@ -107,4 +112,8 @@ def _streamed(reply: Reply) -> Response:
         finally:
             await reply.aclose()
 
-    return StreamingResponse(body(), reply.status, dict(reply.headers))
+    response = StreamingResponse(body(), reply.status)
+    response.raw_headers = [
+        (name.encode("latin-1"), value.encode("latin-1")) for name, value in sendable(reply.headers)
+    ]
+    return response

@@ -3,11 +3,14 @@
 Uvicorn starts a task for a request as soon as its header is there. Here a request that may be a
 repeat is held until its body is there, too, which for almost all requests is in the same read;
 then it is answered at once, or goes the ordinary way as if nothing had been.
+
+What is no request is refused in OpenAI's form, after the answers to the requests before it.
 """
 
 import asyncio
 from typing import Any, Protocol
 
+import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -20,7 +23,22 @@ from stepwell.wire.errors import error_body
 MAX_HELD_BYTES = 1 << 20
 """A request with a larger body goes the ordinary way."""
 
+MAX_HEAD_BYTES = 64 << 10
+"""A head that is longer, or chunks with that much around them, are refused with 431. Bytes that
+share a read with something else are not counted: up to 256 KiB more may pass."""
+
+LINGER_SECONDS = 1.0
+"""How long a refused client may go on sending. Closed at once, its connection would be reset, and
+many a client would see that before it sees the reply."""
+
 _TARGETS = frozenset(f"/v1/{endpoint}".encode() for endpoint in Endpoint)
+
+
+class _NoFields(list[tuple[bytes, bytes]]):
+    """Where a chunked body's trailer goes: its fields are none of the head's (RFC 9110, 6.5.1)."""
+
+    def append(self, field: tuple[bytes, bytes], /) -> None:
+        """Drop ``field``."""
 
 
 class HotApplication(Protocol):
@@ -54,8 +72,15 @@ class GatewayProtocol(HttpToolsProtocol):
         self._held: list[bytes] | None = None
         """Pieces of the body of a request that may be a repeat; ``None``: there is none such."""
         self._held_bytes = 0
-        self._waiting_since: float | None = None
-        """Since when the client has owed us something: the rest of a request, or to read."""
+        self._arriving_since: float | None = None
+        """When the request began whose end is not here yet."""
+        self._unread_since: float | None = None
+        """Since when the client has not read what was sent."""
+        self._stray_bytes = 0
+        """Bytes received since the last piece of a body, or end of a head or request."""
+        self._upgrade_offered = False
+        self._deaf = False
+        """Nothing the client sends is read any more."""
         self._idle_since = self.loop.time()
         self._watch: asyncio.TimerHandle | None = None
 
@@ -70,13 +95,50 @@ class GatewayProtocol(HttpToolsProtocol):
             self._watch.cancel()
         super().connection_lost(exc)
 
+    def pause_writing(self) -> None:
+        """Note since when the client does not read."""
+        self._unread_since = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Note that it reads."""
+        self._unread_since = None
+        super().resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        """Read requests."""
+        self._unset_keepalive_if_required()
+        self._stray_bytes += len(data)
+        rest = memoryview(data)
+        try:
+            while rest and not self._deaf:
+                rest = self._feed(rest)
+        except httptools.HttpParserError:
+            self._turn_away(_NOT_HTTP)
+        if self._arriving_since is not None and self._stray_bytes > MAX_HEAD_BYTES:
+            self._turn_away(_TOO_LONG)
+
+    def _feed(self, data: memoryview) -> memoryview:
+        """Have ``data`` read; return what is still to be read."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            self._read_again_without_upgrade()
+            return data[offer.args[0] :]
+        return data[:0]
+
     def on_message_begin(self) -> None:
         """Note when the request began."""
         super().on_message_begin()
-        self._waiting_since = self.loop.time()
+        self._arriving_since = self.loop.time()
 
     def on_headers_complete(self) -> None:
         """Hold a request that may be a repeat; start any other."""
+        self._stray_bytes = 0
+        self.headers = _NO_FIELDS
+        if self.parser.should_upgrade():
+            self._upgrade_offered = True
+            return
         quiet = self.cycle is None or self.cycle.response_complete
         if (
             quiet
@@ -85,7 +147,6 @@ class GatewayProtocol(HttpToolsProtocol):
             and self.parser.should_keep_alive()
             and self.parser.get_http_version() == "1.1"
             and not self.expect_100_continue
-            and not self.parser.should_upgrade()
         ):
             self._held = []
             self._held_bytes = 0
@@ -94,6 +155,7 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Hold a piece of the body, or pass it on."""
+        self._stray_bytes = 0
         if self._held is None:
             super().on_body(body)
             return
@@ -104,7 +166,10 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Answer a repeat, or let the request go on."""
-        self._waiting_since = None
+        if self._upgrade_offered:
+            return
+        self._arriving_since = None
+        self._stray_bytes = 0
         self._idle_since = self.loop.time()
         if self._held is not None:
             if self._answer(b"".join(self._held)):
@@ -116,7 +181,7 @@ class GatewayProtocol(HttpToolsProtocol):
     def _answer(self, body: bytes) -> bool:
         if self.flow.write_paused:
             return False
-        digest = self._hot.digest(self.url, self.headers, body)
+        digest = self._hot.digest(self.url, self.scope["headers"], body)
         reply = self._hot.answer(digest, self.server_state.default_headers)
         if reply is None:
             return False
@@ -131,40 +196,88 @@ class GatewayProtocol(HttpToolsProtocol):
         for piece in held:
             super().on_body(piece)
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP, in OpenAI's form."""
-        error = RequestError(msg, code="bad_http")
-        self._refuse(*error_body(error))
+    def _read_again_without_upgrade(self) -> None:
+        """Take a request that offers another protocol for one that does not (RFC 9110, 7.8).
 
-    def _refuse(self, status: int, body: bytes) -> None:
+        httptools drops the body of such a request, and every Java client offers HTTP/2:
+        https://github.com/MagicStack/httptools/issues/124.
+        """
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        if method == b"CONNECT":
+            self._turn_away(_NOT_HTTP)
+            return
+        lines = [b"%b %b HTTP/%b\r\n" % (method, self.url, version)]
+        if not self.parser.should_keep_alive():
+            lines.append(b"connection: close\r\n")
+        fields = (field for field in self.scope["headers"] if field[0] not in _OF_UPGRADES)
+        lines += [b"%b: %b\r\n" % field for field in fields]
+        self._upgrade_offered = False
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # As uvicorn does.
+        self.parser.feed_data(b"".join((*lines, b"\r\n")))
+
+    def _turn_away(self, error: RequestError) -> None:
+        """Refuse what is arriving and read no more."""
+        if self._deaf:
+            return
+        self._deaf = True
+        cycle = self.cycle
+        is_begun = self._arriving_since is not None and cycle is not None
+        if is_begun and cycle.scope is self.scope:
+            # The application has it, and waits for the rest.
+            if cycle.response_started or self.pipeline:
+                self.transport.close()
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+        elif cycle is not None and not cycle.response_complete:
+            cycle.keep_alive = False  # Closes the connection once all before it are answered.
+            return
+        self._reply_and_hang_up(*error_body(error))
+
+    def _reply_and_hang_up(self, status: int, body: bytes) -> None:
         head = (
             b"content-type: application/json\r\nconnection: close\r\n"
             b"content-length: %d\r\n\r\n" % len(body)
         )
         self.transport.writelines([STATUS_LINE[status], head, body])
-        self.transport.close()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        else:
+            self.transport.close()
 
     def _look_at_the_clock(self) -> None:
         """Close a connection whose client has been silent, or has not read, for too long."""
-        now = self.loop.time()
-        self._watch = self.loop.call_later(self._patience_seconds / 4, self._look_at_the_clock)
-        if self.flow.write_paused:
-            self._waiting_since = self._waiting_since or now
+        now, patience = self.loop.time(), self._patience_seconds
+        self._watch = self.loop.call_later(patience / 4, self._look_at_the_clock)
         answering = self.cycle is not None and not self.cycle.response_complete
-        if self._waiting_since is not None:
-            if now - self._waiting_since > self._patience_seconds:
-                self._give_up(answering=answering)
+        if answering:
+            self._idle_since = now
+        if self._unread_since is not None and now - self._unread_since > patience:
+            self.transport.abort()
+        elif self._arriving_since is not None:
+            # While earlier requests are answered, it may be us who do not read on.
+            earlier = answering and (self.cycle.scope is not self.scope or bool(self.pipeline))
+            if not earlier and now - self._arriving_since > patience:
+                self._turn_away(self._too_slow())
         elif not answering and now - self._idle_since > self.timeout_keep_alive:
             self.transport.close()
 
-    def _give_up(self, *, answering: bool) -> None:
-        if answering:
-            self.transport.abort()
-            return
-        error = RequestError(
+    def _too_slow(self) -> RequestError:
+        return RequestError(
             f"The request was not complete after {self._patience_seconds:g} seconds"
             " (server.request_timeout_seconds).",
             status=408,
             code="request_timeout",
         )
-        self._refuse(*error_body(error))
+
+
+_NO_FIELDS = _NoFields()
+_OF_UPGRADES = frozenset({b"connection", b"http2-settings", b"upgrade"})
+_NOT_HTTP = RequestError("This is not a request in HTTP/1.1.", code="bad_http")
+_TOO_LONG = RequestError(
+    f"The request's header fields are longer than {MAX_HEAD_BYTES} bytes.",
+    status=431,
+    code="header_too_large",
+)

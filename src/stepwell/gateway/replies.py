@@ -9,6 +9,7 @@ from stepwell.core.events import Result
 from stepwell.core.names import Form
 from stepwell.core.outcome import Bypass, Stale
 from stepwell.core.ports import Headers
+from stepwell.gateway.http import sendable
 from stepwell.pipeline.served import Served
 from stepwell.wire.cache_status import Forward, forward_status, hit_status
 
@@ -22,7 +23,7 @@ def header_of(served: Served) -> Headers:
 
     An answer from the cache has its content type; any other has what the model server sent.
     """
-    fields = served.headers or (("content-type", CONTENT_TYPES[served.form]),)
+    fields = sendable(served.headers) or (("content-type", CONTENT_TYPES[served.form]),)
     return (*_without_ours(fields), *_cache_fields(served))
 
 

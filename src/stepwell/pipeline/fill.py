@@ -16,7 +16,16 @@ class Made:
 
     as_of: Position
     sources: tuple[SourceValue, ...]
-    seconds: float = 0.0
+    last_invalidation: Position
+    """The latest that was known."""
+
+    def suits(self, last_invalidation: Position, sources: tuple[SourceValue, ...]) -> bool:
+        """Return whether the answer is good for who knows of this invalidation and these sources.
+
+        Else it may be of what has been invalidated, or was made under other values, and must not
+        be shared with a request that came later.
+        """
+        return self.as_of >= last_invalidation and self.sources == sources
 
 
 def fill(
@@ -25,6 +34,7 @@ def fill(
     answer: Answer,
     summary: Summary,
     made: Made,
+    upstream_seconds: float,
     now: float,
 ) -> Entry | Gate:
     """Return ``answer`` as an entry, or the write gate that refuses it.
@@ -35,6 +45,7 @@ def fill(
         answer: The whole body.
         summary: What the answer says about itself.
         made: Noted before the upstream was asked.
+        upstream_seconds: How long the upstream took.
         now: The time the answer was complete, from which its life counts.
     """
     directives, request_class = question.directives, question.request_class
@@ -56,7 +67,7 @@ def fill(
         keep_until=lifetime.keep_until,
         as_of=made.as_of,
         usage=summary.usage or Usage(),
-        upstream_seconds=made.seconds,
+        upstream_seconds=upstream_seconds,
         sources=made.sources,
         tags=question.tags,
     )

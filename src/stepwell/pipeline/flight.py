@@ -16,6 +16,7 @@ from stepwell.core.entry import Entry
 from stepwell.core.errors import UpstreamBroken, UpstreamError
 from stepwell.core.names import Form
 from stepwell.core.ports import Headers
+from stepwell.pipeline.fill import Made
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class Flight:
     and the writer waits for slow readers, so memory stays bounded.
     """
 
-    def __init__(self, *, max_kept_bytes: int) -> None:
+    def __init__(self, made: Made, *, max_kept_bytes: int) -> None:
+        self.made = made
         self.head: Head | None = None
         self.end: End | None = None
         self.kept_whole = True

@@ -1,7 +1,8 @@
 """Single-flight: identical concurrent misses cost one upstream call."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass
+from http import HTTPStatus
 
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Answer, Entry, SourceValue, Usage
@@ -13,8 +14,8 @@ from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.fill import Made, fill
 from stepwell.pipeline.flight import Crashed, End, Flight, Head, Landed
 from stepwell.pipeline.neighbours import Followed, Neighbours
-from stepwell.pipeline.question import Ask
-from stepwell.policy.gates import Gate
+from stepwell.pipeline.question import Ask, Question
+from stepwell.policy.gates import Gate, refusal_in_advance
 from stepwell.policy.sources import stamp
 from stepwell.wire.summary import summarise
 
@@ -27,6 +28,14 @@ _CONTENT_TYPES = {
     Form.JSON: (("content-type", "application/json"),),
     Form.SSE: (("content-type", "text/event-stream; charset=utf-8"),),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Took:
+    """How long a call took."""
+
+    seconds: float
+    first_byte_seconds: float
 
 
 class Flights:
@@ -70,10 +79,23 @@ class Flights:
         flight = self._open.get(key)
         return flight if flight is not None and flight.kept_whole else None
 
+    def to_join(self, question: Question) -> Flight | None:
+        """Return the flight whose answer is as good as a new one for ``question``, if any is.
+
+        One that was launched before an invalidation, or under other values of a source, is not.
+        """
+        flight = None if question.key is None else self.under_way(question.key)
+        if flight is None:
+            return None
+        known = self._exact.last_invalidation(), self._stamp(question)
+        return flight if flight.made.suits(*known) else None
+
     def launch(self, ask: Ask, *, may_fill: bool, share: bool) -> Flight:
-        """Start a call. With ``share``, others find it `under_way`; nobody may be there yet."""
-        question = ask.question
-        flight = Flight(max_kept_bytes=question.request_class.max_answer_bytes if may_fill else 0)
+        """Start a call. With ``share``, others find it, and no longer what flew for its key."""
+        question, exact = ask.question, self._exact
+        made = Made(exact.position(), self._stamp(question), exact.last_invalidation())
+        kept_bytes = question.request_class.max_answer_bytes if may_fill else 0
+        flight = Flight(made, max_kept_bytes=kept_bytes)
         key = question.key if share else None
         if key is not None:
             self._open[key] = flight
@@ -101,7 +123,10 @@ class Flights:
         *,
         may_fill: bool,
     ) -> None:
-        """Fly if no neighbour does; else follow it. After one that failed, try once more."""
+        """Fly if no neighbour does; else follow it. After one that failed, try once more.
+
+        Fly in any case if the neighbour's answer would not do, or does not begin in time.
+        """
         started, deadline = self._clock.now(), self._clock.monotonic() + self._max_wait_seconds
         lost = False
         while self._clock.monotonic() < deadline:
@@ -113,7 +138,8 @@ class Flights:
                     neighbours.release(key)
                 return
             flight.borrowed = True
-            match await neighbours.follow(holder, key, flight):
+            patience_seconds = max(0.0, deadline - self._clock.monotonic())
+            match await neighbours.follow(holder, key, flight, patience_seconds=patience_seconds):
                 case Followed.TO_THE_END:
                     return
                 case Followed.LOST if lost:
@@ -122,6 +148,8 @@ class Flights:
                     return
                 case Followed.LOST:
                     lost = True
+                case Followed.OUTDATED:
+                    break
                 case Followed.NOT_THERE:
                     # It is about to begin, or storing what it got: a matter of milliseconds.
                     await asyncio.sleep(_PAUSE_SECONDS)
@@ -132,27 +160,26 @@ class Flights:
     ) -> None:
         """Fly, unless a neighbour has stored the answer since this request began."""
         found = await self._exact.lookup(key)
-        if found is None or found[0].created_at < started:
+        if (
+            found is None
+            or found[0].created_at < started
+            or found[0].sources != flight.made.sources
+        ):
             await self._fly(flight, ask, key, may_fill=may_fill)
             return
         entry = found[0]
         flight.borrowed = True
-        flight.begin(Head(200, _CONTENT_TYPES[entry.answer.form], entry.answer.form))
+        flight.begin(Head(HTTPStatus.OK, _CONTENT_TYPES[entry.answer.form], entry.answer.form))
         await flight.extend(entry.answer.body)
         flight.finish(Landed(entry))
 
     async def _fly(self, flight: Flight, ask: Ask, key: CacheKey | None, *, may_fill: bool) -> None:
         """Call the model server, then store what it said."""
         flight.borrowed = False
-        made = Made(self._exact.position(), self._stamp(ask))
-        started = self._clock.monotonic()
         entry = None
         end: End
         try:
-            head = await self._call(flight, ask, for_keeps=may_fill)
-            made = replace(made, seconds=self._clock.monotonic() - started)
-            if may_fill and flight.kept_whole:
-                entry = self._fill(flight.body(), head, ask, made)
+            entry = await self._call(flight, ask, may_fill=may_fill)
             end = Landed(entry)
         except UpstreamError as error:
             end = Crashed(error)
@@ -165,16 +192,26 @@ class Flights:
         if key is not None and self._open.get(key) is flight:
             del self._open[key]
 
-    async def _call(self, flight: Flight, ask: Ask, *, for_keeps: bool) -> Head:
-        reply = await self._send(ask, for_keeps=for_keeps)
+    async def _call(self, flight: Flight, ask: Ask, *, may_fill: bool) -> Entry | None:
+        """Ask the model server; return its answer as an entry if it may be stored."""
+        started = self._clock.monotonic()
+        reply = await self._send(ask, for_keeps=may_fill)
+        first_byte_seconds = self._clock.monotonic() - started
+        head = Head(reply.status, reply.headers, _form(reply))
         try:
-            head = Head(reply.status, reply.headers, _form(reply))
             flight.begin(head)
             async for chunk in reply.chunks():
                 await flight.extend(chunk)
         finally:
             await reply.aclose()
-        return head
+        took = _Took(self._clock.monotonic() - started, first_byte_seconds)
+        if may_fill and flight.kept_whole:
+            return self._fill(flight, head, ask, took)
+        self._count_answer(ask, head, took, Usage())
+        question = ask.question
+        in_advance = refusal_in_advance(question.directives, question.request_class)
+        self._refused(Gate.TOO_LARGE if may_fill else in_advance, question)
+        return None
 
     async def _send(self, ask: Ask, *, for_keeps: bool) -> Reply:
         """Send the call; a server that refuses ``stream_options`` is asked without, from now on."""
@@ -184,37 +221,43 @@ class Flights:
         reply = await ask.upstream.send(ask.call)
         if reply.status not in _REFUSES_OPTIONS:
             return reply
-        plain = await ask.upstream.send(ask.plain_call)
-        if plain.status in _REFUSES_OPTIONS:
-            # The request itself is at fault.
-            await reply.aclose()
-            return plain
-        self._plain.add(name)
         await reply.aclose()
+        plain = await ask.upstream.send(ask.plain_call)
+        if plain.status not in _REFUSES_OPTIONS:  # else the request itself is at fault
+            self._plain.add(name)
         return plain
 
-    def _fill(self, body: bytes, head: Head, ask: Ask, made: Made) -> Entry | None:
+    def _fill(self, flight: Flight, head: Head, ask: Ask, took: _Took) -> Entry | None:
         """Pass the answer through the write gates and keep it in memory."""
         question = ask.question
-        answer = Answer(head.form, body)
+        answer = Answer(head.form, flight.body())
         summary = summarise(question.endpoint, answer)
-        if head.status == 200 and summary.complete:  # noqa: PLR2004  (HTTP's own number)
-            usage = summary.usage or Usage()
-            self._events.emit(
-                UpstreamAnswered(ask.upstream.name, question.model, made.seconds, 0.0, usage)
-            )
-        filled = fill(question, head.status, answer, summary, made, self._clock.now())
+        if summary.complete:
+            self._count_answer(ask, head, took, summary.usage or Usage())
+        now = self._clock.now()
+        filled = fill(question, head.status, answer, summary, flight.made, took.seconds, now)
         if isinstance(filled, Gate):
-            self._events.emit(FillRefused(filled, question.request_class.name))
+            self._refused(filled, question)
             return None
         if not self._exact.keep(filled):
-            self._events.emit(FillRefused("invalidated", question.request_class.name))
+            self._refused("invalidated", question)
             return None
         self._events.emit(Stored(question.request_class.name, filled.size_bytes))
         return filled
 
-    def _stamp(self, ask: Ask) -> tuple[SourceValue, ...]:
-        question = ask.question
+    def _count_answer(self, ask: Ask, head: Head, took: _Took, usage: Usage) -> None:
+        if head.status == HTTPStatus.OK:
+            name, model = ask.upstream.name, ask.question.model
+            self._events.emit(
+                UpstreamAnswered(name, model, took.seconds, took.first_byte_seconds, usage)
+            )
+
+    def _refused(self, gate: str | None, question: Question) -> None:
+        """Count an answer that was not stored. No gate is asked where no layer was."""
+        if gate is not None:
+            self._events.emit(FillRefused(gate, question.request_class.name))
+
+    def _stamp(self, question: Question) -> tuple[SourceValue, ...]:
         if question.namespace is None:
             return ()
         namespace = question.namespace

@@ -22,18 +22,19 @@ from pathlib import Path
 
 import msgspec
 
+from stepwell.core.entry import SourceValue
 from stepwell.core.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
-from stepwell.core.names import CacheKey, Form
+from stepwell.core.names import CacheKey, Form, Position
 from stepwell.pipeline.flight import Crashed, Flight, Head, Landed
 
 _MAX_SOCKET_PATH = 100
 """Of the 108 bytes that `sockaddr_un` has on Linux, 104 on macOS."""
 
-_KEY_BYTES = 32
 _LENGTH = struct.Struct("!cI")
 _MAX_FRAME_BYTES = 64 << 20
 
-_HEAD, _DATA, _END, _ERROR, _NOT_HERE = b"H", b"D", b"E", b"X", b"N"
+_WANTED = b"W"
+_HEAD, _DATA, _END, _ERROR, _NOT_HERE, _OUTDATED = b"H", b"D", b"E", b"X", b"N", b"O"
 
 
 class Followed(Enum):
@@ -45,6 +46,14 @@ class Followed(Enum):
     """The holder has landed, or not yet begun; ask for the lock again."""
     LOST = auto()
     """The holder failed or died, before anything was handed on."""
+    OUTDATED = auto()
+    """The holder asked before an invalidation, or under another value of a source."""
+
+
+class _Wanted(msgspec.Struct, array_like=True):
+    key: bytes
+    last_invalidation: int
+    sources: tuple[tuple[str, str], ...]
 
 
 class _Head(msgspec.Struct, array_like=True):
@@ -121,15 +130,23 @@ class Neighbours:
         if self._locks >= 0:
             fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, _offset(key))
 
-    async def follow(self, holder: int, key: CacheKey, flight: Flight) -> Followed:
-        """Write another worker's reply into ``flight``, as it comes."""
+    async def follow(
+        self, holder: int, key: CacheKey, flight: Flight, *, patience_seconds: float
+    ) -> Followed:
+        """Write another worker's reply into ``flight``, as it comes.
+
+        One that has not begun after ``patience_seconds`` counts as not there.
+        """
         try:
             reader, writer = await asyncio.open_unix_connection(self._socket_of(holder))
         except OSError:
             return Followed.NOT_THERE
         try:
-            writer.write(key)
-            return await _copy(reader, flight)
+            await _send(writer, _WANTED, _wanted(key, flight))
+            async with asyncio.timeout(patience_seconds) as patience:
+                return await _copy(reader, flight, patience)
+        except TimeoutError:
+            return Followed.NOT_THERE
         except (OSError, asyncio.IncompleteReadError, msgspec.DecodeError):
             if flight.head is None:
                 return Followed.LOST
@@ -142,13 +159,16 @@ class Neighbours:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Send another worker the reply it asks for."""
         try:
-            key = CacheKey(await reader.readexactly(_KEY_BYTES))
-            flight = self._find(key)
+            _, body = await _receive(reader)
+            wanted = msgspec.msgpack.decode(body, type=_Wanted)
+            flight = self._find(CacheKey(wanted.key))
             if flight is None:
                 await _send(writer, _NOT_HERE, b"")
+            elif not _suits(flight, wanted):
+                await _send(writer, _OUTDATED, b"")
             else:
-                await _send_flight(flight, writer)
-        except (OSError, asyncio.IncompleteReadError):
+                await _send_while_read(flight, reader, writer)
+        except (OSError, asyncio.IncompleteReadError, msgspec.DecodeError):
             pass  # It has left, or died; it will not miss the rest.
         finally:
             writer.close()
@@ -157,14 +177,33 @@ class Neighbours:
         return str(self._sockets / f"{process}.sock")
 
 
-async def _copy(reader: asyncio.StreamReader, flight: Flight) -> Followed:
+def _wanted(key: CacheKey, flight: Flight) -> bytes:
+    made = flight.made
+    sources = tuple((source.name, source.value) for source in made.sources)
+    return msgspec.msgpack.encode(_Wanted(key, made.last_invalidation, sources))
+
+
+def _suits(flight: Flight, wanted: _Wanted) -> bool:
+    sources = tuple(SourceValue(name, value) for name, value in wanted.sources)
+    return flight.made.suits(Position(wanted.last_invalidation), sources)
+
+
+async def _receive(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """Return the kind and the body of the next frame."""
+    kind, length = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+    if length > _MAX_FRAME_BYTES:
+        raise OSError("a frame is too long")
+    return kind, await reader.readexactly(length)
+
+
+async def _copy(
+    reader: asyncio.StreamReader, flight: Flight, patience: asyncio.Timeout
+) -> Followed:
     while True:
-        kind, length = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-        if length > _MAX_FRAME_BYTES:
-            raise OSError("a frame is too long")
-        body = await reader.readexactly(length)
+        kind, body = await _receive(reader)
         match kind:
             case b"H":
+                patience.reschedule(None)
                 head = msgspec.msgpack.decode(body, type=_Head)
                 flight.begin(Head(head.status, head.headers, head.form))
             case b"D":
@@ -174,6 +213,8 @@ async def _copy(reader: asyncio.StreamReader, flight: Flight) -> Followed:
                 return Followed.TO_THE_END
             case b"X":
                 return _fail(msgspec.msgpack.decode(body, type=_Failure), flight)
+            case b"O":
+                return Followed.OUTDATED
             case _:
                 return Followed.NOT_THERE
 
@@ -184,6 +225,20 @@ def _fail(failure: _Failure, flight: Flight) -> Followed:
     kind = UpstreamTimeout if failure.late else UpstreamBroken
     flight.finish(Crashed(kind(failure.message, upstream=failure.upstream)))
     return Followed.TO_THE_END
+
+
+async def _send_while_read(
+    flight: Flight, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Send a flight until its end, or until the other worker hangs up."""
+    sending = asyncio.ensure_future(_send_flight(flight, writer))
+    leaving = asyncio.ensure_future(reader.read(1))
+    try:
+        await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        sending.cancel()
+        leaving.cancel()
+        await asyncio.gather(sending, leaving, return_exceptions=True)
 
 
 async def _send_flight(flight: Flight, writer: asyncio.StreamWriter) -> None:

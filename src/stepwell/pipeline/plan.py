@@ -85,7 +85,8 @@ def _after_stale(question: Question, stale: Stale, now: float) -> Step:
     if may_serve_expired(stale, request_class, directives, now):
         return Serve(stale.entry, stale)
     if may_serve_while_revalidating(stale, request_class, now):
-        return Serve(stale.entry, stale, refresh=not directives.only_if_cached)
+        refresh = _may_fill(question) and not directives.only_if_cached
+        return Serve(stale.entry, stale, refresh=refresh)
     on_error = may_serve_on_error(stale, request_class, now)
     return _forward(question, stale, stale if on_error else None)
 
@@ -95,15 +96,19 @@ def _forward(
 ) -> Forward | Refuse:
     if question.directives.only_if_cached:
         return _unmet("no layer has a fresh one")
-    # A caller that forbids storing must not have its answer read by others while it comes.
-    share = not question.directives.no_store
-    return Forward(outcome, fill=_may_fill(question), share=share, fallback=fallback)
+    # An answer that must not be stored must not be read by others while it comes, either.
+    fill = _may_fill(question)
+    return Forward(outcome, fill=fill, share=fill, fallback=fallback)
 
 
 def _may_fill(question: Question) -> bool:
     return refusal_in_advance(question.directives, question.request_class) is None
 
 
+NOT_CACHED = "only_if_cached"
+"""Code of the error that answers an unmet ``only-if-cached``."""
+
+
 def _unmet(why: str) -> Refuse:
     message = f"only-if-cached: the cache has no answer that may be served ({why})."
-    return Refuse(RequestError(message, status=504, code="only_if_cached"))
+    return Refuse(RequestError(message, status=504, code=NOT_CACHED))

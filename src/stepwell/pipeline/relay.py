@@ -73,7 +73,8 @@ class Relay:
         except (UpstreamError, EventTooLarge) as error:
             served.result = Result.ERROR
             served.trail = (*served.trail, f"broke: {error}")
-            yield error_event(error)
+            # It may have broken within an event, whose last line this must not be part of.
+            yield b"\n\n" + error_event(error)
         else:
             self._credit(served)
 

@@ -15,7 +15,7 @@ from stepwell.core.names import CacheKey, LayerName, Namespace, Tier
 from stepwell.core.outcome import Hit, Miss, Stale
 from stepwell.core.ports import EventSink
 from stepwell.exact.layer import ExactLayer
-from stepwell.pipeline.flight import Flight
+from stepwell.pipeline.flight import Flight, Reader
 from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.plan import Forward, LookUp, Refuse, Serve, Step, first_step, next_step
 from stepwell.pipeline.question import Ask, Question
@@ -189,14 +189,15 @@ class Runner:
             trail=(say(found),),
         )
 
-    async def _forward(self, ask: Ask, step: Forward, *, retry: bool = True) -> Served:
+    async def _forward(self, ask: Ask, step: Forward, *, after: Flight | None = None) -> Served:
         """Put the question to the model server, or read the reply to another who did.
 
-        A follower whose leader failed asks once more, as leader or behind one; a follower that
-        has waited too long, or cannot use the reply, makes a call of its own.
+        A follower whose leader failed, or who cannot use the reply, asks once more, as leader or
+        behind another one than ``after``; a follower that has waited too long, or cannot use the
+        second reply either, makes a call of its own.
         """
-        flight, leads = self._board(ask, step)
-        again = retry and not leads
+        flight, leads = self._board(ask, step, after)
+        again = after is None and not leads
         reader = flight.join()
         try:
             async with asyncio.timeout(None if leads else self._max_wait_seconds):
@@ -208,24 +209,24 @@ class Runner:
             reader.leave()
             if not (again or step.fallback):
                 raise
-        except (TimeoutError, Unsuitable):
+        except (TimeoutError, Unsuitable) as reason:
             reader.leave()
-            return await self._forward(ask, replace(step, share=False), retry=False)
+            if isinstance(reason, TimeoutError) or not again:
+                return await self._forward(ask, replace(step, share=False), after=flight)
         except BaseException:
             reader.leave()
             raise
         reader.leave()
         if again or step.fallback is None:
-            return await self._forward(ask, step, retry=False)
+            return await self._forward(ask, step, after=flight)
         served = self._serve(ask.question, step.fallback.entry, step.fallback)
         served.trail = (*served.trail, f"{ask.question.upstream}: failed")
         return served
 
-    def _board(self, ask: Ask, step: Forward) -> tuple[Flight, bool]:
+    def _board(self, ask: Ask, step: Forward, after: Flight | None) -> tuple[Flight, bool]:
         """Return a flight to read, and whether it was launched for this request."""
-        key = ask.question.key
-        flight = self._flights.under_way(key) if step.share and key is not None else None
-        if flight is not None:
+        flight = self._flights.to_join(ask.question) if step.share else None
+        if flight is not None and flight is not after:
             return flight, False
         return self._flights.launch(ask, may_fill=step.fill, share=step.share), True
 
@@ -234,12 +235,12 @@ class Runner:
         key = ask.question.key
         if key is None or key in self._refreshing or len(self._refreshing) >= MAX_REFRESHES:
             return
-        if self._flights.under_way(key) is not None:
+        if self._flights.to_join(ask.question) is not None:
             return
-        self._refreshing[key] = asyncio.create_task(self._fetch(key, ask))
-
-    async def _fetch(self, key: CacheKey, ask: Ask) -> None:
         reader = self._flights.launch(ask, may_fill=True, share=True).join()
+        self._refreshing[key] = asyncio.create_task(self._wait_for(key, reader))
+
+    async def _wait_for(self, key: CacheKey, reader: Reader) -> None:
         try:
             await reader.landed()
         except UpstreamError:

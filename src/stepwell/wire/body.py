@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from typing import Any, NoReturn
 
 import orjson
@@ -21,7 +22,8 @@ def parse_body(raw: bytes) -> dict[str, Any]:
 
     The body is the cache key and goes on to the model server, so whatever two parsers may read
     differently is refused: repeated keys, ``NaN``, lone surrogates, numbers out of range.
-    Integers come out exact. Costs about 15 us per KB of small values, less for long texts.
+    Integers come out exact. Costs 12 us for a chat request of 1 KB, up to 40 ms per MB of small
+    values, far less for long texts.
 
     Raises:
         RequestError: 400 ``invalid_json``; the message says what is wrong, and where if known.
@@ -88,11 +90,8 @@ def _check_depth(value: object) -> None:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise _invalid(f"the key {key[:80]!r} is given twice in one object")
-            seen.add(key)
+        key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise _invalid(f"the key {key[:80]!r} is given twice in one object")
     return value
 
 

@@ -29,9 +29,7 @@ class ChunkStream:
 
     chunks: list[JsonObject]
     done: bool
-    """``[DONE]`` was seen."""
-    broken: bool
-    """There is an error event in it, or data that is not a JSON object."""
+    """``[DONE]`` was seen, and no error event and no data that is not a JSON object before it."""
 
 
 def read_chunks(sse: bytes) -> ChunkStream:
@@ -39,15 +37,15 @@ def read_chunks(sse: bytes) -> ChunkStream:
     chunks: list[JsonObject] = []
     for event in read_events(sse):
         if event.data == DONE:
-            return ChunkStream(chunks, done=True, broken=False)
+            return ChunkStream(chunks, done=True)
         try:
             chunk = orjson.loads(event.data)
         except orjson.JSONDecodeError:
-            return ChunkStream(chunks, done=False, broken=True)
+            break
         if not isinstance(chunk, dict) or event.name == "error" or chunk.get("error"):
-            return ChunkStream(chunks, done=False, broken=True)
+            break
         chunks.append(chunk)
-    return ChunkStream(chunks, done=False, broken=False)
+    return ChunkStream(chunks, done=False)
 
 
 def whole_chunks(sse: bytes) -> list[JsonObject]:

@@ -1,0 +1,1 @@
+"""Stepwell inside a program: `Cache`, and `wrap` for OpenAI clients."""

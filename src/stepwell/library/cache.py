@@ -1,0 +1,293 @@
+"""The cache as an object in a program."""
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+import orjson
+
+from stepwell.assembly.house import House, MakeTargets, Plan, build_house
+from stepwell.assembly.secret import namespace_secret
+from stepwell.assembly.settings import Settings, load_settings, parse_settings
+from stepwell.core.entry import Selector, SourceValue
+from stepwell.core.errors import ConfigError, RequestError, UpstreamError
+from stepwell.core.events import Result
+from stepwell.core.names import EVERYONE, CacheKey
+from stepwell.keys.namespace import Tenant
+from stepwell.library.answer import AnswerStream, CachedAnswer, whole
+from stepwell.pipeline.exchange import Exchange
+from stepwell.pipeline.plan import NOT_CACHED
+from stepwell.pipeline.question import Ask, Question
+from stepwell.pipeline.served import Served
+from stepwell.telemetry.savings import Statement, draw_up
+from stepwell.wire.endpoint import endpoint_of
+
+Request = Mapping[str, Any]
+"""The body of an OpenAI request, as a dictionary."""
+
+MAX_REMEMBERED = 10_000
+"""Questions kept, so that a repeat is not keyed a second time; about 1 KB each."""
+
+
+class Cache:
+    """A multi-level cache in front of model servers, without a gateway.
+
+    ::
+
+        async with stepwell.Cache(upstream="http://127.0.0.1:8000/v1") as cache:
+            answer = await cache.complete({"model": "m", "messages": [...]})
+            print(answer.result, answer.json()["choices"][0]["message"]["content"])
+
+    Async; safe for many tasks on one event loop, not across threads. For a synchronous program,
+    and for one that has an OpenAI client already, see `stepwell.wrap`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | Mapping[str, Any] | Path | None = None,
+        *,
+        upstream: str | None = None,
+        data_dir: Path | str | None = None,
+        tenant: str = "default",
+    ) -> None:
+        """Describe the cache; nothing happens before it is entered.
+
+        Args:
+            settings: As the settings file has them: parsed, as plain tables, or the file.
+            upstream: Base URL of the one model server, ending in ``/v1``; instead of the
+                settings' ``upstreams``.
+            data_dir: Where entries are kept, shared with other processes. Without it they stay
+                in memory.
+            tenant: Whose requests these are. Tenants never share an entry.
+
+        Raises:
+            ConfigError: A setting is wrong.
+        """
+        self._settings = _settings(settings, upstream)
+        self._data_dir = None if data_dir is None else Path(data_dir)
+        self._tenant_name = tenant
+        self._house: House | None = None
+        self._tenant: Tenant | None = None
+        self._questions: dict[bytes, Question] = {}
+
+    async def __aenter__(self) -> Self:
+        """Build the cache and open its stores.
+
+        Raises:
+            ConfigError: A setting cannot be used.
+            StoreUnavailable: The data directory cannot be used.
+        """
+        secret = secrets.token_bytes(32)
+        if self._data_dir is not None:
+            secret = namespace_secret(self._data_dir)
+        plan = Plan(
+            settings=self._settings,
+            data_dir=self._data_dir,
+            boot=secrets.token_hex(8),
+            secret=secret,
+            engine=None,
+            version=version("stepwell"),
+        )
+        self._house = await build_house(plan, _http_targets())
+        self._tenant = Tenant(f"name:{self._tenant_name}", secret)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Write what is pending and close everything."""
+        house, self._house = self._entered(), None
+        await house.aclose()
+
+    async def lookup(self, request: Request) -> CachedAnswer | None:
+        """Return the cached answer to ``request``, or ``None``. Asks no model server.
+
+        Cost: a few microseconds for a repeat that is in memory.
+
+        Raises:
+            RequestError: The request is wrong in itself.
+        """
+        served = self._remembered(request)
+        if served is None:
+            ask = self._ask(_whole(request), request)
+            try:
+                served = await self._walk(replace(ask, question=_only_cached(ask.question)))
+            except RequestError as error:
+                if error.code != NOT_CACHED:
+                    raise
+                return None
+        return await whole(served)
+
+    async def complete(self, request: Request) -> CachedAnswer:
+        """Return the answer to ``request``, from the cache or from the model server.
+
+        A field ``stream`` is ignored: both kinds of requests share their entries.
+
+        Raises:
+            RequestError: The request is wrong in itself, or demands what cannot be had.
+            UpstreamError: The model server failed and nothing stale could stand in.
+        """
+        served = self._remembered(request)
+        if served is None:
+            served = await self._walk(self._ask(_whole(request), request))
+        return await whole(served)
+
+    async def stream(self, request: Request) -> AnswerStream:
+        """Return the answer to ``request`` as events, live or replayed.
+
+        ::
+
+            async with await cache.stream(request) as stream:
+                async for chunk in stream: ...
+
+        Raises:
+            RequestError, UpstreamError: As `complete`.
+        """
+        return AnswerStream(await self._walk(self._ask({**request, "stream": True})))
+
+    async def invalidate(
+        self,
+        *,
+        key: str | None = None,
+        model: str | None = None,
+        request_class: str | None = None,
+        tag: str | None = None,
+        everything: bool = False,
+    ) -> int:
+        """Remove this tenant's entries that match all that is given; return how many.
+
+        Answers that are on their way are not stored either. Others who share the data directory
+        obey at once.
+
+        Raises:
+            ConfigError: Nothing is given, and not ``everything`` either.
+            StoreError: It could not be done everywhere.
+        """
+        selector = Selector(
+            namespace=self._whose().namespace(),
+            key=None if key is None else CacheKey(bytes.fromhex(key)),
+            model=model,
+            request_class=request_class,
+            tag=tag,
+        )
+        if (selector == Selector(namespace=selector.namespace)) != everything:
+            raise ConfigError("Say what to remove: key, model, request_class, tag; or everything.")
+        return await self._entered().exact.invalidate(selector)
+
+    async def move_source(self, name: str, value: str) -> bool:
+        """Set the current value of a named source, for all tenants; return whether it changed.
+
+        Entries made under another value are stale from now on.
+
+        Raises:
+            StoreError: It could not be made known.
+        """
+        return await self._entered().exact.move_source(EVERYONE, SourceValue(name, value))
+
+    def statement(self) -> Statement:
+        """Return what this process's cache saved since it was entered."""
+        return draw_up(self._entered().meters.values())
+
+    def _remembered(self, request: Request) -> Served | None:
+        """Answer a repeat of a request to `lookup` or `complete` from memory, or not at all."""
+        question = self._questions.get(_digest(request))
+        if question is None:
+            return None
+        house = self._entered()
+        exchange = Exchange(question.endpoint, clock=house.clock, events=house.events)
+        served = house.runner.answer_now(question)
+        if served is not None:
+            exchange.question, exchange.served = question, served
+            exchange.end()
+        return served
+
+    def _ask(self, request: Request, repeat_of: Request | None = None) -> Ask:
+        """Make a question; remember it for when ``repeat_of`` comes again."""
+        endpoint = endpoint_of(request)
+        ask = self._entered().intake.take(endpoint, dict(request), {}, self._whose())
+        if repeat_of is not None and ask.question.key is not None:
+            if len(self._questions) >= MAX_REMEMBERED:
+                del self._questions[next(iter(self._questions))]
+            self._questions[_digest(repeat_of)] = ask.question
+        return ask
+
+    async def _walk(self, ask: Ask) -> Served:
+        house = self._entered()
+        exchange = Exchange(ask.question.endpoint, clock=house.clock, events=house.events)
+        exchange.question = ask.question
+        try:
+            exchange.served = await house.runner.answer(ask)
+        except RequestError as error:
+            exchange.end(Result.REJECTED, status=error.status, trail=str(error))
+            raise
+        except UpstreamError as error:
+            exchange.end(Result.ERROR, status=error.status, trail=str(error))
+            raise
+        exchange.end()
+        return exchange.served
+
+    def _entered(self) -> House:
+        if self._house is None:
+            raise RuntimeError("Use the cache inside `async with`.")
+        return self._house
+
+    def _whose(self) -> Tenant:
+        if self._tenant is None:
+            raise RuntimeError("Use the cache inside `async with`.")
+        return self._tenant
+
+
+def _settings(given: Settings | Mapping[str, Any] | Path | None, upstream: str | None) -> Settings:
+    """Return checked settings; the library says nothing on its own."""
+    match given:
+        case Settings():
+            settings = given
+        case Path():
+            settings = load_settings(given)
+        case None:
+            settings = parse_settings({"log": {"target": "off"}})
+        case _:
+            settings = parse_settings({"log": {"target": "off"}, **given})
+    if upstream is not None:
+        tables = msgspec.to_builtins(settings)
+        settings = parse_settings({**tables, "upstreams": {"upstream": {"base_url": upstream}}})
+    return settings
+
+
+def _http_targets() -> MakeTargets:
+    try:
+        from stepwell.assembly.upstreams import http_targets  # noqa: PLC0415  (an extra)
+    except ImportError as error:
+        raise ConfigError(
+            f"Model servers over HTTP need the package {error.name}, which is not installed:"
+            " pip install 'stepwell[gateway]'."
+        ) from error
+    return http_targets
+
+
+def _digest(request: Request) -> bytes:
+    try:
+        return hashlib.sha256(orjson.dumps(request)).digest()
+    except orjson.JSONEncodeError as error:
+        raise RequestError(f"The request cannot be written as JSON: {error}.") from error
+
+
+def _whole(request: Request) -> Request:
+    """Return ``request`` as one for a whole answer."""
+    return {name: value for name, value in request.items() if name not in _STREAMING}
+
+
+_STREAMING = frozenset({"stream", "stream_options"})
+
+
+def _only_cached(question: Question) -> Question:
+    return replace(question, directives=replace(question.directives, only_if_cached=True))
