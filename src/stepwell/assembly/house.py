@@ -9,6 +9,7 @@ from stepwell.assembly.settings import Class, Settings
 from stepwell.core.clock import Clock, SystemClock
 from stepwell.core.names import CacheKey, Tier
 from stepwell.core.ports import EventSink, EvictionPolicy, Feed, Store
+from stepwell.engines.embedded import EngineAddress
 from stepwell.exact.layer import ExactLayer
 from stepwell.keys.canonical import Dialect, KeyRules
 from stepwell.pipeline.flight import Flight
@@ -43,16 +44,6 @@ RENDERINGS_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
-    """Where the embedded model listens, once it runs."""
-
-    base_url: str
-    api_key: str
-    model: str
-    identity: str
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """All a worker process needs to build its house; can be sent to one."""
 
@@ -62,7 +53,7 @@ class Plan:
     boot: str
     """The same for all workers of one run."""
     secret: bytes
-    engine: Engine | None
+    engine: EngineAddress | None
     version: str
 
 

@@ -14,11 +14,12 @@ from uvicorn.supervisors import Multiprocess
 
 from stepwell.assembly.authentication import make_authenticator
 from stepwell.assembly.environment import default_data_dir, secret_from
-from stepwell.assembly.house import Engine, Plan, request_classes, routes
+from stepwell.assembly.house import Plan, request_classes, routes
 from stepwell.assembly.secret import namespace_secret
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.worker import Worker
 from stepwell.core.errors import ConfigError
+from stepwell.engines.embedded import EmbeddedEngine, EngineAddress
 from stepwell.gateway.protocol import GatewayProtocol
 from stepwell.keys.namespace import SECRET_BYTES
 
@@ -115,17 +116,14 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
 
 
 @contextmanager
-def _engine(settings: Settings, data_dir: Path, say: Say) -> Iterator[Engine | None]:
+def _engine(settings: Settings, data_dir: Path, say: Say) -> Iterator[EngineAddress | None]:
     """Run the embedded model while it is used."""
     if all(upstream.kind != "embedded" for upstream in settings.upstreams.values()):
         yield None
         return
-    from stepwell.engines.embedded import EmbeddedEngine  # noqa: PLC0415  (an extra)
-
-    engine = EmbeddedEngine(data_dir, on_progress=say)
-    address = engine.start()
+    engine = EmbeddedEngine(data_dir=data_dir, report=say)
     try:
-        yield Engine(address.base_url, address.api_key, address.model, address.identity)
+        yield engine.start()
     finally:
         engine.stop()
 

@@ -1,10 +1,11 @@
 """From ``[upstreams]`` to model servers over HTTP. Needs the ``gateway`` extra."""
 
 from stepwell.assembly.environment import secret_from
-from stepwell.assembly.house import Engine, Plan, key_rules
+from stepwell.assembly.house import Plan, key_rules
 from stepwell.assembly.settings import Upstream as UpstreamTable
 from stepwell.core.errors import ConfigError
 from stepwell.core.ports import EventSink
+from stepwell.engines.embedded import EngineAddress
 from stepwell.engines.http import HttpUpstream
 from stepwell.keys.cache_key import KeyScheme
 from stepwell.pipeline.targets import Target, Targets
@@ -38,7 +39,9 @@ def _target(name: str, table: UpstreamTable, plan: Plan, events: EventSink) -> T
     return Target(upstream, KeyScheme(upstream.identity, rules), table.models, takes_callers_key)
 
 
-def _address(name: str, table: UpstreamTable, engine: Engine | None) -> tuple[str, str | None, str]:
+def _address(
+    name: str, table: UpstreamTable, engine: EngineAddress | None
+) -> tuple[str, str | None, str]:
     """Return base URL, key and identity of an upstream."""
     if table.kind == "embedded":
         if engine is None:

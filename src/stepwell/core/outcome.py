@@ -24,7 +24,8 @@ class StaleReason(StrEnum):
     SOURCE_MOVED = "source-moved"
     """A source it was made under has another value now. Never served."""
     TOO_OLD = "too-old"
-    """Fresh, but the caller asked for a fresher one (``max-age``, ``min-fresh``). Never served."""
+    """Fresh or expired, but the caller asked for a fresher one (``max-age``, ``min-fresh``). Never
+    served."""
     CLOCK = "clock"
     """It seems to come from the future: the clock jumped, its age cannot be told. Never served."""
 

@@ -16,9 +16,10 @@ import msgspec
 if TYPE_CHECKING:
     import xllamacpp
 
-HTTP_THREADS = 32
-"""Connections served at once. llama.cpp's server gives each connection a thread while it is
-open, idle or not; by default there are too few for several gateway workers that keep theirs."""
+HTTP_THREADS = 128
+"""Connections served at once. llama.cpp's server gives a thread to each connection for as long
+as it is open, idle or not. By default, a burst of connections that then lie idle, 20 at times,
+shuts out the next one until the server closes some: 5 to over 15 seconds were seen."""
 
 ERRORS_ONLY = 1
 """llama.cpp's verbosity."""

@@ -6,15 +6,16 @@ acknowledged anywhere is obeyed here at once.
 """
 
 from collections import deque
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol, assert_never, runtime_checkable
 
-from stepwell.core.changes import Change, Invalidated, Lost, SourceMoved
+from stepwell.core.changes import Change, Invalidated, Lost, Replaced, SourceMoved
 from stepwell.core.entry import Entry, Selector, SourceValue
 from stepwell.core.errors import CorruptEntry, StoreError
 from stepwell.core.events import Degraded
 from stepwell.core.names import EVERYONE, CacheKey, Namespace, Position, Tier
 from stepwell.core.ports import EventSink, Feed, Store
+from stepwell.exact.uses import Uses
 
 RECENT_INVALIDATIONS = 1_000
 """How many invalidations are remembered to refuse answers that were on their way."""
@@ -44,6 +45,15 @@ class Memory(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsTouch(Protocol):
+    """A store that wants to know of uses it did not see, so that it keeps what is hot."""
+
+    def touch(self, uses: Mapping[CacheKey, int]) -> None:
+        """Note how often entries were used since the last call. Must not raise or block."""
+        ...
+
+
 class ExactLayer:
     """Finds and keeps entries by their cache key.
 
@@ -55,7 +65,7 @@ class ExactLayer:
 
         Args:
             memory: This worker's own tier.
-            store: What the workers share.
+            store: What the workers share. Told of uses if it is a `SupportsTouch`.
             feed: The store's change feed.
             events: Hears of every failure of the store.
         """
@@ -63,7 +73,10 @@ class ExactLayer:
         self._store = store
         self._feed = feed
         self._events = events
-        self._sources: Mapping[tuple[Namespace, str], str] = {}
+        self._sources: dict[tuple[Namespace, str], str] = {}
+        self._knows_sources = True
+        """Whether ``_sources`` follows the feed; if not, nobody can say what is fresh."""
+        self._uses = Uses(store.touch) if isinstance(store, SupportsTouch) else None
         self._recent: deque[Invalidated] = deque()
         self._forgotten = feed.position()
         """Invalidations up to here are not in ``_recent``; no answer as of before can be judged."""
@@ -74,7 +87,9 @@ class ExactLayer:
         ``None`` also while a change has not been read yet; `lookup` reads it.
         Cost: about a microsecond.
         """
-        return None if self._feed.behind() else self._memory.get(key)
+        if self._feed.behind() or not self._knows_sources:
+            return None
+        return self._recall(key)
 
     async def lookup(self, key: CacheKey) -> tuple[Entry, Tier] | None:
         """Return the entry under ``key`` and the tier that had it, fresh or not.
@@ -84,18 +99,33 @@ class ExactLayer:
         Cost: memory, then at most one read of the store.
         """
         await self.catch_up()
-        if (entry := self._memory.get(key)) is not None:
-            return entry, Tier.MEMORY
+        if not self._knows_sources:
+            return None
+        if (held := self._recall(key)) is not None:
+            return held, Tier.MEMORY
+        if self._uses is not None:
+            self._uses.tell()
         as_of = self._feed.position()
         entry = await self._read_store(key)
-        if entry is None:
-            return None
-        # What was invalidated while the read was under way must not come back through it.
+        # What was invalidated while the read was under way must not come back through it, and
+        # what was made meanwhile is newer.
         await self.catch_up()
-        if self._revoked(entry, as_of):
+        if not self._knows_sources:
+            return None
+        if (held := self._recall(key)) is not None:
+            return held, Tier.MEMORY
+        if entry is None or self._revoked(entry, as_of):
             return None
         self._memory.put(entry)
+        if self._uses is not None:
+            self._uses.note(key)
         return entry, Tier.DISK
+
+    def _recall(self, key: CacheKey) -> Entry | None:
+        entry = self._memory.get(key)
+        if entry is not None and self._uses is not None:
+            self._uses.note(key)
+        return entry
 
     async def _read_store(self, key: CacheKey) -> Entry | None:
         try:
@@ -108,26 +138,34 @@ class ExactLayer:
 
     async def catch_up(self) -> None:
         """Read what changed in the store and make memory agree. Cheap when nothing did."""
-        if not self._feed.behind():
-            return
+        if self._feed.behind():
+            # From here on the feed counts as read, so no other task may run before all is applied.
+            for change in await self._read_feed():
+                self._memory.apply(change)
+                self._apply(change)
+        if not self._knows_sources:
+            await self.load_sources()
+
+    async def _read_feed(self) -> Sequence[Change]:
         try:
-            changes = await self._feed.read()
-            if any(isinstance(change, SourceMoved | Lost) for change in changes):
-                self._sources = await self._feed.source_values()
+            return await self._feed.read()
         except StoreError as error:
             # Nobody can say what changed: forget all rather than serve what is gone.
             self._degraded(error)
-            changes = [Lost(self._feed.position())]
-        for change in changes:
-            self._memory.apply(change)
-            self._remember(change)
+            return (Lost(self._feed.position()),)
 
     async def load_sources(self) -> None:
-        """Read the current values of all sources. Once, before the first request."""
+        """Read the current values of all sources. Once, before the first request.
+
+        While they cannot be read, every lookup tries again, and finds nothing.
+        """
+        self._knows_sources = False
         try:
             self._sources = await self._feed.source_values()
         except StoreError as error:
             self._degraded(error)
+        else:
+            self._knows_sources = True
 
     def source_value(self, namespace: Namespace, name: str) -> str | None:
         """Return the current value of a named source, or ``None`` if nobody has set one."""
@@ -144,12 +182,19 @@ class ExactLayer:
             StoreError: The value could not be made known.
         """
         moved = await self._feed.move_source(namespace, source.name, source.value)
-        self._sources = await self._feed.source_values()
+        await self.catch_up()
         return moved
 
     def position(self) -> Position:
         """Return where in the change feed this worker is: what an answer asked for now is as of."""
         return self._feed.position()
+
+    def last_invalidation(self) -> Position:
+        """Return a position that no invalidation read so far is later than.
+
+        An answer as of an earlier one may be of what has since been invalidated.
+        """
+        return self._recent[-1].position if self._recent else self._forgotten
 
     def keep(self, entry: Entry) -> bool:
         """Keep a new entry in memory; ``False`` if it was invalidated while it was being made."""
@@ -187,17 +232,25 @@ class ExactLayer:
         await self.catch_up()
         return removed
 
-    def _remember(self, change: Change) -> None:
+    def _apply(self, change: Change) -> None:
         match change:
             case Invalidated():
                 self._recent.append(change)
                 if len(self._recent) > RECENT_INVALIDATIONS:
                     self._forgotten = self._recent.popleft().position
+            case SourceMoved(_, namespace, name, value):
+                if namespace == EVERYONE:
+                    for own in [key for key in self._sources if key[1] == name]:
+                        del self._sources[own]
+                self._sources[namespace, name] = value
             case Lost():
                 self._recent.clear()
                 self._forgotten = change.position
-            case _:
+                self._knows_sources = False
+            case Replaced():
                 pass
+            case _:
+                assert_never(change)
 
     def _revoked(self, entry: Entry, as_of: Position) -> bool:
         """Return whether ``entry``, read or asked for as of a position, was invalidated since."""

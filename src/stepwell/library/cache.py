@@ -9,18 +9,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
 import orjson
 
 from stepwell.assembly.house import House, MakeTargets, Plan, build_house
 from stepwell.assembly.secret import namespace_secret
-from stepwell.assembly.settings import Settings, load_settings, parse_settings
+from stepwell.assembly.settings import Settings
 from stepwell.core.entry import Selector, SourceValue
 from stepwell.core.errors import ConfigError, RequestError, UpstreamError
 from stepwell.core.events import Result
 from stepwell.core.names import EVERYONE, CacheKey
 from stepwell.keys.namespace import Tenant
 from stepwell.library.answer import AnswerStream, CachedAnswer, whole
+from stepwell.library.given import settings_of
 from stepwell.pipeline.exchange import Exchange
 from stepwell.pipeline.plan import NOT_CACHED
 from stepwell.pipeline.question import Ask, Question
@@ -69,7 +69,7 @@ class Cache:
         Raises:
             ConfigError: A setting is wrong.
         """
-        self._settings = _settings(settings, upstream)
+        self._settings = settings_of(settings, upstream)
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._tenant_name = tenant
         self._house: House | None = None
@@ -227,6 +227,8 @@ class Cache:
         try:
             exchange.served = await house.runner.answer(ask)
         except RequestError as error:
+            if error.code == NOT_CACHED:
+                raise  # Nothing was refused: somebody only looked.
             exchange.end(Result.REJECTED, status=error.status, trail=str(error))
             raise
         except UpstreamError as error:
@@ -244,23 +246,6 @@ class Cache:
         if self._tenant is None:
             raise RuntimeError("Use the cache inside `async with`.")
         return self._tenant
-
-
-def _settings(given: Settings | Mapping[str, Any] | Path | None, upstream: str | None) -> Settings:
-    """Return checked settings; the library says nothing on its own."""
-    match given:
-        case Settings():
-            settings = given
-        case Path():
-            settings = load_settings(given)
-        case None:
-            settings = parse_settings({"log": {"target": "off"}})
-        case _:
-            settings = parse_settings({"log": {"target": "off"}, **given})
-    if upstream is not None:
-        tables = msgspec.to_builtins(settings)
-        settings = parse_settings({**tables, "upstreams": {"upstream": {"base_url": upstream}}})
-    return settings
 
 
 def _http_targets() -> MakeTargets:

@@ -205,6 +205,7 @@ class Reader:
         """
         flight = self._flight
         self.position = sys.maxsize  # What is not read must not hold the writer up.
+        flight.has_read()
         while flight.end is None:
             await flight.change()
         if isinstance(flight.end, Crashed):

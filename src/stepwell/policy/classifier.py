@@ -4,7 +4,8 @@ Deterministic, and made to be wrong on the cheap side. A text nothing is known a
 ``general``; only text that brings along what it wants translated or formatted is kept longer
 than that, only a support assistant's questions (or a plain question about refunds and the like)
 may be answered by a similar question's answer, and a request with tools, images or files is
-none of these. Wrongly suggested ``realtime``, ``code`` or ``factual`` cost hits, nothing else.
+none of these. Wrongly suggested ``realtime`` or ``code`` costs some hits. Wrongly suggested
+``factual`` costs all of them, so it too needs evidence: a fact that changes.
 """
 
 import re
@@ -30,6 +31,7 @@ class Suggestion:
 
 _GENERAL = Suggestion("general", "no rule holds")
 _NEEDS_WORDS_ONLY = frozenset({"translation", "formatting", "faq"})
+_LEFT_TO_SUPPORT = frozenset({"general", "factual"})
 
 _LINE_OF_CODE = Suggestion("code", "holds lines of code")
 _HOLE = Suggestion("code", "marks a hole in code")
@@ -88,7 +90,8 @@ def _suggest(endpoint: Endpoint, body: Body, text: str, system: str) -> Suggesti
     # What a translation brings along may be code, or a question.
     if by_rule.request_class != "translation" and looks_like_code(text):
         return _LINE_OF_CODE
-    if by_rule is _GENERAL and system and _is_for_support(text, system):
+    # What a help centre says of prices and people moves the marker of its class when it changes.
+    if by_rule.request_class in _LEFT_TO_SUPPORT and system and _is_for_support(text, system):
         return _FOR_SUPPORT
     return by_rule
 

@@ -6,6 +6,7 @@ other.
 
 import re
 
+from stepwell.policy.english_facts import CHANGING_FACTS
 from stepwell.policy.rule import Rule
 
 
@@ -141,37 +142,6 @@ _QUESTION = (
     r"are|did|does|has|have|was|were|will|any|show|tell|give|find|list|check|get|look up)\b"
 )
 
-_OFFICE = _any(
-    *"president ceo cto cfo king queen mayor governor chancellor pope chairman chairwoman "
-    "founder author director owner inventor captain leader emperor sultan ambassador".split(),
-    "prime minister",
-    "vice president",
-    r"head (?:of state|coach)",
-    r"(?:foreign|finance|defen[cs]e|health) (?:minister|secretary)",
-    r"secretary (?:of|general)",
-)
-
-_FACT = _any(
-    rf"who(?:'s| is| was| are| were) (?:the |an? )?(?:\w{{1,20}} ){{0,2}}{_OFFICE}\b",
-    r"who (?:invented|discovered|wrote|painted|founded|composed|directed|won|built|owns|leads|"
-    r"sang|sings|founded|designed)\b",
-    r"what(?:'s| is| was| are) the (?:capitals?(?: city)? of|population (?:of|in)|"
-    r"currency (?:of|in)|gdp of|height of (?:mount|the eiffel)|"
-    r"official languages? (?:of|in)|time ?zone)\b",
-    r"what(?:'s| is| was) the (?:tallest|highest|longest|deepest|largest|biggest|oldest|most "
-    r"populous) (?:mountain|building|river|lake|tower|ocean|desert|island|country|city|state|"
-    r"planet|animal|bridge)\b",
-    r"what (?:currency|languages?) (?:does|do|is|are)\b",
-    r"how many (?:people live|inhabitants|residents|countries are|states are|"
-    r"people are there in)\b",
-    r"(?:how (?:tall|old|high|deep|long|far) (?:is|was|are)) (?!you|i |my|your|this|that|it\b|"
-    r"he\b|she\b)",
-    r"when(?:'s| is| was| were| did) (?!i\b|you|we\b|my|your|the last|the next|it\b)[^\n]{1,60}"
-    r"\b(?:born|founded|die|died|invented|built|discovered|birthday|end|start|begin|published|"
-    r"released|established|become|happen)\b",
-    r"where (?:is|was|are|were) [^\n]{1,60}\b(?:located|born|founded|situated|from)\b",
-)
-
 ENGLISH_RULES = (
     Rule(
         "translation",
@@ -272,15 +242,7 @@ ENGLISH_RULES = (
         _words("which who whose"),
         max_characters=240,
     ),
-    Rule(
-        "factual",
-        "asks for a fact that may change",
-        re.compile(
-            rf"\W{{0,3}}(?:please |can you tell me |tell me |do you know |and |so )?{_FACT}"
-        ),
-        words=_words("who who's what what's how when when's where"),
-        max_characters=120,
-    ),
+    *CHANGING_FACTS,
     Rule(
         "faq",
         "asks how a shop does things",

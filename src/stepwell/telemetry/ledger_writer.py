@@ -55,6 +55,7 @@ class LedgerWriter:
         self._events = events
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="stepwell-ledger")
         self._posting: asyncio.Task[None] | None = None
+        self._closed = False
 
     def start(self) -> None:
         """Begin to post every `INTERVAL_SECONDS`."""
@@ -75,13 +76,15 @@ class LedgerWriter:
 
     async def aclose(self) -> None:
         """Post a last time and close the file. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
         if self._posting is not None:
             self._posting.cancel()
             with suppress(asyncio.CancelledError):
                 await self._posting
-            self._posting = None
-            counters = self._meters.values()
-            await self._in_thread(lambda: self._session.close(counters))
+        counters = self._meters.values()
+        await self._in_thread(lambda: self._session.close(counters))
         self._thread.shutdown(wait=False)
 
     async def _post_for_ever(self) -> None:

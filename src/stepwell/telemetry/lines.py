@@ -1,6 +1,7 @@
 """Writes lines to a file descriptor from a thread of its own."""
 
 import os
+import stat
 import threading
 from queue import SimpleQueue
 
@@ -8,7 +9,7 @@ MAX_LINE_BYTES = 4096
 """What one write to a pipe takes whole (``PIPE_BUF`` on Linux): several worker processes may
 share the pipe, and shorter lines of theirs cannot mix."""
 
-MAX_PENDING_BYTES = 1 << 20
+MAX_PENDING_BYTES = 4 << 20
 """Lines beyond this, which a slow reader has not taken yet, are not accepted."""
 
 
@@ -23,7 +24,8 @@ class LineWriter:
     def __init__(self, descriptor: int) -> None:
         """Start the thread. ``descriptor`` stays the caller's to close, after `close`."""
         self._descriptor = descriptor
-        self._batches: SimpleQueue[list[bytes] | None] = SimpleQueue()
+        self._is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+        self._batches: SimpleQueue[bytearray | None] = SimpleQueue()
         # Each number has one thread that changes it, so none needs a lock.
         self._offered_bytes = 0
         self._done_bytes = 0
@@ -33,13 +35,12 @@ class LineWriter:
         self._thread = threading.Thread(target=self._run, name="stepwell-log", daemon=True)
         self._thread.start()
 
-    def offer(self, lines: list[bytes]) -> None:
+    def offer(self, lines: bytearray) -> None:
         """Take over ``lines``, each with its line feed, or drop them if too much is pending."""
-        size = sum(map(len, lines))
-        if self._offered_bytes - self._done_bytes + size > MAX_PENDING_BYTES:
-            self._refused_lines += len(lines)
+        if self._offered_bytes - self._done_bytes + len(lines) > MAX_PENDING_BYTES:
+            self._refused_lines += lines.count(b"\n")
             return
-        self._offered_bytes += size
+        self._offered_bytes += len(lines)
         self._batches.put(lines)
 
     def take_lost(self) -> int:
@@ -60,26 +61,28 @@ class LineWriter:
 
     def _run(self) -> None:
         while (lines := self._batches.get()) is not None:
-            for chunk in whole_lines(lines):
+            # Each write costs the loop a change of threads, so elsewhere a batch is one write.
+            for chunk in whole_lines(lines) if self._is_pipe else [lines]:
                 try:
-                    self._write(b"".join(chunk))
+                    self._write(chunk)
                 except OSError:
-                    self._failed_lines += len(chunk)
-            self._done_bytes += sum(map(len, lines))
+                    self._failed_lines += chunk.count(b"\n")
+            self._done_bytes += len(lines)
 
-    def _write(self, data: bytes) -> None:
-        while data:
-            data = data[os.write(self._descriptor, data) :]
+    def _write(self, data: bytearray) -> None:
+        written = os.write(self._descriptor, data)
+        while written < len(data):
+            written += os.write(self._descriptor, data[written:])
 
 
-def whole_lines(lines: list[bytes]) -> list[list[bytes]]:
-    """Group lines into chunks of at most `MAX_LINE_BYTES`; a longer line stands alone."""
-    chunks: list[list[bytes]] = []
-    room = 0
-    for line in lines:
-        if len(line) > room:
-            chunks.append([])
-            room = MAX_LINE_BYTES
-        chunks[-1].append(line)
-        room -= len(line)
+def whole_lines(lines: bytearray) -> list[bytearray]:
+    """Cut into chunks of whole lines, of at most `MAX_LINE_BYTES`; a longer line stands alone."""
+    chunks = []
+    start = 0
+    while start < len(lines):
+        end = lines.rfind(b"\n", start, start + MAX_LINE_BYTES) + 1
+        if end == 0:
+            end = lines.index(b"\n", start) + 1
+        chunks.append(lines[start:end])
+        start = end
     return chunks

@@ -18,9 +18,8 @@ HOLD_BYTES = 64 * 1024
 
 _CLOSE_SECONDS = 1.0
 _SHORT_CHARACTERS = 60
-_OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
 
-_Fields = dict[str, str | float | datetime]
+_Fields = dict[str, str | float]
 
 
 class RequestLog:
@@ -44,8 +43,9 @@ class RequestLog:
         self._writer = LineWriter(descriptor)
         self._events = events
         self._now = (clock or SystemClock()).now
-        self._lines: list[bytes] = []
-        self._held_bytes = 0
+        self._millisecond = -1
+        self._written_time = ""
+        self._held = bytearray()
         self._timer: asyncio.TimerHandle | None = None
 
     def emit(self, event: Event) -> None:
@@ -70,13 +70,18 @@ class RequestLog:
             self._events.emit(Degraded("telemetry.log", "last lines not taken before the end"))
         self._report_lost()
 
-    def _time(self) -> datetime:
-        return datetime.fromtimestamp(self._now(), UTC)
+    def _time(self) -> str:
+        """Return the time as RFC 3339 writes it; written once for all lines of a millisecond."""
+        millisecond = int(self._now() * 1000)
+        if millisecond != self._millisecond:
+            self._millisecond = millisecond
+            moment = datetime.fromtimestamp(millisecond / 1000, UTC)
+            self._written_time = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return self._written_time
 
     def _hold(self, line: bytes) -> None:
-        self._lines.append(line)
-        self._held_bytes += len(line)
-        if self._held_bytes >= HOLD_BYTES:
+        self._held += line
+        if len(self._held) >= HOLD_BYTES:
             self._hand_over()
         elif self._timer is None:
             loop = asyncio.get_running_loop()
@@ -86,7 +91,7 @@ class RequestLog:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        lines, self._lines, self._held_bytes = self._lines, [], 0
+        lines, self._held = self._held, bytearray()
         self._writer.offer(lines)
         self._report_lost()
 
@@ -96,7 +101,7 @@ class RequestLog:
             self._events.emit(Degraded("telemetry.log", f"{lost} lines lost"))
 
 
-def _request_fields(event: RequestEnded, time: datetime) -> _Fields:
+def _request_fields(event: RequestEnded, time: str) -> _Fields:
     return {
         "time": time,
         "event": "request",
@@ -121,7 +126,7 @@ def _request_fields(event: RequestEnded, time: datetime) -> _Fields:
 def _line(fields: _Fields) -> bytes:
     """Return ``fields`` as a line of at most `MAX_LINE_BYTES`."""
     try:
-        line = orjson.dumps(fields, option=_OPTIONS)
+        line = orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError:  # a lone surrogate, from a ``\ud800`` in a caller's JSON
         line = b""
     if line and len(line) <= MAX_LINE_BYTES:
@@ -131,7 +136,7 @@ def _line(fields: _Fields) -> bytes:
             name: _shortened(value) if isinstance(value, str) else value
             for name, value in fields.items()
         },
-        option=_OPTIONS,
+        option=orjson.OPT_APPEND_NEWLINE,
     )
 
 

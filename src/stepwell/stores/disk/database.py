@@ -41,7 +41,7 @@ class Database:
         try:
             return work(self._current_connection())
         except Exception as error:
-            if not is_damage(error):
+            if not is_damage(error, self.files.database):
                 raise
             self._replace(error)
         return work(self._current_connection())

@@ -74,7 +74,7 @@ def store(connection: sqlite3.Connection, entry: Entry, used_at: float) -> Gone 
             used_at if old is None else worth.used(old[1], used_at, 1),
         ),
     )
-    connection.execute("INSERT INTO records VALUES (?, ?)", (cursor.lastrowid, record))
+    connection.execute("REPLACE INTO records VALUES (?, ?)", (cursor.lastrowid, record))
     connection.executemany(
         "INSERT OR IGNORE INTO tags VALUES (?, ?)",
         [(tag, cursor.lastrowid) for tag in entry.tags],

@@ -1,6 +1,7 @@
 """What went wrong with the file, in the words of `stepwell.core.errors`."""
 
 import errno
+import os
 import sqlite3
 from pathlib import Path
 
@@ -21,10 +22,16 @@ class Damaged(Exception):
     """The file is not what this code wrote; nothing in it can be trusted."""
 
 
-def is_damage(error: Exception) -> bool:
+def is_damage(error: Exception, database: Path) -> bool:
     """Return whether ``error`` says that the file's content is broken, not the disk or a call."""
-    # The sqlite3 module decodes SQLite's messages, which quote what is broken.
-    return isinstance(error, Damaged | UnicodeDecodeError) or _primary_code(error) in _DAMAGE
+    code = _primary_code(error)
+    return (
+        # The sqlite3 module decodes SQLite's messages, which quote what is broken.
+        isinstance(error, Damaged | UnicodeDecodeError)
+        or code in _DAMAGE
+        # A damaged header can call its file read-only.
+        or (code == sqlite3.SQLITE_READONLY and os.access(database, os.W_OK))
+    )
 
 
 def concerns_one_call(error: Exception) -> bool:

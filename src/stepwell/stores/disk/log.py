@@ -78,7 +78,7 @@ def append_invalidated(connection: sqlite3.Connection, selector: Selector) -> No
         selector.namespace, selector.key, selector.model, selector.request_class, selector.tag
     )
     position = _append(connection, logged)
-    connection.execute("INSERT INTO invalidations VALUES (?, ?)", (position, _sealed(logged)))
+    connection.execute("REPLACE INTO invalidations VALUES (?, ?)", (position, _sealed(logged)))
 
 
 def is_outrun(connection: sqlite3.Connection, entry: Entry) -> bool:

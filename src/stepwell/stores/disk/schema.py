@@ -148,10 +148,16 @@ def _share(connection: sqlite3.Connection, path: Path) -> None:
 
 def _make_tables(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == SCHEMA_VERSION:
-        return
-    if version != 0:
-        raise Damaged(f"tables of version {version}, not {SCHEMA_VERSION}")
-    with transaction(connection, write=True):
-        for statement in _TABLES:
-            connection.execute(statement)
+    if version == 0:
+        with transaction(connection, write=True):
+            for statement in _TABLES:
+                connection.execute(statement)
+    # SQLite reads the tables' own words at every opening: one flipped letter in them changes
+    # what statements mean, without an error.
+    # As bytes: the letter may not be one any more.
+    found = connection.execute(
+        "SELECT CAST(sql AS BLOB) FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+    )
+    expected = {sql.encode() for sql in _TABLES if sql.startswith("CREATE")}
+    if {sql for (sql,) in found} != expected:
+        raise Damaged(f"the tables are not those of version {SCHEMA_VERSION}")

@@ -108,8 +108,9 @@ class Adaptive:
         """Forget ``key``, in the shadows too: no plan may score with an entry that is gone."""
         self._replay_hits()
         self._segments.discard(key)
-        for contender in self._contenders:
-            contender.shadow.discard(key)
+        if self._is_sampled(key):
+            for contender in self._contenders:
+                contender.shadow.discard(key)
 
     def victim(self) -> CacheKey:
         """Return the key the best plan gives up, and forget it.
@@ -118,7 +119,9 @@ class Adaptive:
             LookupError: No key is held.
         """
         self._replay_hits()
-        self._learn_capacity(len(self._segments))
+        entries = len(self._segments)
+        if entries:
+            self._learn_capacity(entries)
         for contender in self._contenders:
             if contender.hits > self._best.hits:
                 self._best = contender

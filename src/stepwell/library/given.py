@@ -1,0 +1,36 @@
+"""Settings as a program gives them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stepwell.assembly.settings import Settings, load_settings, parse_settings
+
+
+def settings_of(
+    given: Settings | Mapping[str, Any] | Path | None, upstream: str | None = None
+) -> Settings:
+    """Return checked settings; without any, a library writes no log.
+
+    Args:
+        given: Parsed settings, plain tables, or a file.
+        upstream: Base URL of the one model server, instead of the settings' ``upstreams``.
+
+    Raises:
+        ConfigError: A setting is wrong.
+    """
+    match given:
+        case Settings():
+            settings = given
+        case Path():
+            settings = load_settings(given)
+        case None:
+            settings = parse_settings({"log": {"target": "off"}})
+        case _:
+            settings = parse_settings({"log": {"target": "off"}, **given})
+    if upstream is not None:
+        tables = msgspec.to_builtins(settings)
+        settings = parse_settings({**tables, "upstreams": {"upstream": {"base_url": upstream}}})
+    return settings
