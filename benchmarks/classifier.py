@@ -3,18 +3,16 @@
 Evaluated on public labelled sets where they are at hand (they are read in place; none of their
 text is in this repository), and always on our own sentences in ``tests/data``. The rules were
 written on the rows with even numbers (from 0) of the public sets; the rows with odd numbers are
-reported. Our own sentences were written before the rules, but by the same hand: they are no
-independent measurement.
+reported. Our own sentences are by the hand that wrote the rules: they are no independent
+measurement.
 
-    benchmarks/classifier.py [--smoke] [--json OUT] [--data DIR]
+    python -m benchmarks.classifier [--smoke] [--json OUT] [--data DIR]
 
 DIR is by default ``$STEPWELL_BENCH_DATA``, or ``../shared/data`` beside the project.
 """
 
-import argparse
 import json
 import os
-import platform
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,11 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from report import parse_arguments, print_table, write
+
 from stepwell.core.names import Endpoint
 from stepwell.policy.classes import BUILT_IN_CLASSES
 from stepwell.policy.classifier import classify
 
 PROJECT = Path(__file__).parents[1]
+DATA = PROJECT.parent / "shared" / "data"
 OWN = PROJECT / "tests" / "data" / "request_classes.jsonl"
 SMOKE_ROWS = 40
 CLASSES = tuple(BUILT_IN_CLASSES)
@@ -100,14 +101,15 @@ CLINC150 = {
     },
 }
 ALSO_RIGHT = {"factual": ("general",)}
-"""A question for a fact that does not change may as well be general."""
+"""The set does not say which facts change: those that do are factual, the others general."""
 
 BACKGROUND: dict[str, tuple[str, ...]] = {
     "code": ("general", "code"),
     "coding": ("general", "code"),
-    "open qa": ("general", "factual"),
-    "专业能力": ("general", "factual"),
-    "综合问答": ("general", "factual"),
+    # Holds facts that change and facts that do not.
+    "open qa": ("factual", "general"),
+    "专业能力": ("factual", "general"),
+    "综合问答": ("factual", "general"),
     # These hold translations and corrections too.
     "rewrite": ("general", "translation", "formatting"),
     "基本任务": ("general", "translation", "formatting"),
@@ -120,35 +122,21 @@ BACKGROUND: dict[str, tuple[str, ...]] = {
 
 def main() -> None:
     """Evaluate, print the tables, and write the results."""
-    arguments = _arguments()
+    arguments = parse_arguments(__doc__ or "", data="folder of public sets")
+    data = Path(arguments.data or os.environ.get("STEPWELL_BENCH_DATA") or DATA)
     limit = SMOKE_ROWS if arguments.smoke else None
-    own = list(_own_sets())
-    public = list(_public_sets(arguments.data, limit)) if arguments.data.is_dir() else []
-    results: dict[str, Any] = {"own": _evaluate(own), "cost_us": _costs(quick=arguments.smoke)}
+    public = list(_public_sets(data, limit)) if data.is_dir() else []
+    evaluated = {"own": _evaluate(list(_own_sets()))}
     if public:
-        results["public"] = _evaluate(public)
+        evaluated["public"] = _evaluate(public)
     else:
-        print(f"no data in {arguments.data.name}: only our own sentences are evaluated")
-    for name in ("own", "public"):
-        if name in results:
-            _print(name, results[name])
-    print("\ncost, us a request (best of several rounds):", results["cost_us"])
-    if arguments.json is not None:
-        report = {"benchmark": "classifier", "machine": _machine(), "results": results}
-        arguments.json.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n")
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--smoke", action="store_true", help="a few rows of each set")
-    parser.add_argument("--json", type=Path, help="write the results here")
-    default = os.environ.get("STEPWELL_BENCH_DATA") or PROJECT.parent / "shared" / "data"
-    parser.add_argument("--data", type=Path, default=Path(default), help="folder of public sets")
-    return parser.parse_args()
-
-
-def _machine() -> dict[str, object]:
-    return {"python": platform.python_version(), "cpus": os.cpu_count(), "arch": platform.machine()}
+        print(f"no data in {data.name}: only our own sentences are evaluated")
+    for name, evaluation in evaluated.items():
+        _print(name, evaluation)
+    costs = _costs(quick=arguments.smoke)
+    print("\ncost of one suggestion, CPU time, best of several rounds")
+    print_table([{"text": name, "us": us} for name, us in costs.items()], ("text", "us"))
+    write("classifier", {"smoke": arguments.smoke, **evaluated, "cost_us": costs}, arguments.json)
 
 
 def _read(path: Path) -> Iterator[Row]:
@@ -334,6 +322,7 @@ def _costs(*, quick: bool) -> dict[str, float]:
     lines = "total = add(total, price)\nreport the total to whoever asked for it\n"
     prompts = {
         "English, 40 characters": "Give me three ideas for a birthday party",
+        "English question, 40 characters": "What is the capital of Australia called?",
         "English, 1 KB": ("Summarise these minutes for me. " + sentence * 20)[:1024],
         "Chinese, 10 characters": "如何提高英语口语水平",
         "Chinese, 1,024 characters": ("请总结下面的会议纪要。" + minutes * 60)[:1024],
@@ -357,26 +346,29 @@ def _microseconds(text: str, rounds: int, calls: int = 500) -> float:
     return round(min(taken), 1)
 
 
-def _print(title: str, evaluation: dict[str, Any]) -> None:
+def _print(title: str, evaluation: Mapping[str, Any]) -> None:
     print(f"\n{title}: sets")
-    for row in evaluation["sets"]:
-        print(f"  {row['set']:44} {row['lang']} {row['rows']:6} right {row['right']:.3f}", end="  ")
-        print(row["suggested"])
+    print_table(
+        [row | {"suggested": _counts(row["suggested"])} for row in evaluation["sets"]],
+        ("set", "lang", "rows", "label", "right", "suggested"),
+    )
     for lang, table in evaluation["confusion"].items():
         print(f"\n{title}, {lang}: rows as labelled, columns as suggested")
-        print(" " * 34 + "".join(f"{name:>12}" for name in CLASSES))
-        for label, counts in table.items():
-            print(f"  {label:32}" + "".join(f"{counts.get(name, 0):12}" for name in CLASSES))
+        zeros = dict.fromkeys(CLASSES, 0)
+        rows = [{"label": label, **zeros, **counts} for label, counts in table.items()]
+        print_table(rows, ("label", *CLASSES))
     for lang, figures in evaluation["classes"].items():
         print(f"\n{title}, {lang}: by class")
-        for name, figure in figures.items():
-            print(f"  {name:12} " + "  ".join(f"{k} {_short(v)}" for k, v in figure.items()))
+        rows = [{"class": name, **_without_none(figure)} for name, figure in figures.items()]
+        print_table(rows, ("class", "suggested", "precision", "rows", "recall"))
 
 
-def _short(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+def _counts(suggested: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in suggested.items())
+
+
+def _without_none(figure: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in figure.items() if value is not None}
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from stepwell.assembly.environment import config_file
-from stepwell.assembly.settings import Settings, load_settings
+from stepwell.assembly.settings import Settings, load_settings, parse_settings
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  (no public name)
@@ -30,14 +30,27 @@ def add_settings_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_upstream_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--upstream``."""
+    parser.add_argument(
+        "--upstream", metavar="URL", help="base URL of the one model server to ask, ending in /v1"
+    )
+
+
 def read_settings(options: argparse.Namespace) -> Settings:
-    """Return the settings file, or the defaults, with ``--data`` on top.
+    """Return the settings file, or the defaults, with what the command line says on top.
 
     Raises:
-        ConfigError: The file cannot be used.
+        ConfigError: The file cannot be used, or an option's value is not allowed.
     """
     path = options.config or config_file()
     settings = Settings() if path is None else load_settings(path)
+    tables: dict[str, Any] = msgspec.to_builtins(settings)
     if options.data is not None:
-        settings = msgspec.structs.replace(settings, data_dir=options.data)
-    return settings
+        tables["data_dir"] = options.data
+    if getattr(options, "upstream", None) is not None:
+        tables["upstreams"] = {"upstream": {"base_url": options.upstream}}
+    for name in ("host", "port", "workers"):
+        if (value := getattr(options, name, None)) is not None:
+            tables["server"][name] = value
+    return parse_settings(tables)

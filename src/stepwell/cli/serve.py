@@ -2,13 +2,14 @@
 
 import argparse
 import sys
-from typing import Any
-
-import msgspec
 
 from stepwell.assembly.serve import serve
-from stepwell.assembly.settings import Settings, parse_settings
-from stepwell.cli.options import Subparsers, add_settings_options, read_settings
+from stepwell.cli.options import (
+    Subparsers,
+    add_settings_options,
+    add_upstream_option,
+    read_settings,
+)
 
 _DESCRIPTION = """\
 Run the gateway until it is stopped (Ctrl-C, SIGTERM). It is ready when /readyz answers 200.
@@ -35,9 +36,7 @@ def add_parser(commands: Subparsers) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--upstream", metavar="URL", help="base URL of the one model server to ask, ending in /v1"
-    )
+    add_upstream_option(parser)
     parser.add_argument("--host", metavar="H", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument(
         "--port", metavar="P", type=int, help="port to listen on (default: 8080; 0: any)"
@@ -49,23 +48,5 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve."""
-    serve(
-        with_overrides(read_settings(options), options),
-        lambda line: print(line, file=sys.stderr, flush=True),
-    )
+    serve(read_settings(options), lambda line: print(line, file=sys.stderr, flush=True))
     return 0
-
-
-def with_overrides(settings: Settings, options: argparse.Namespace) -> Settings:
-    """Return the settings with what the command line says on top, checked like the file.
-
-    Raises:
-        ConfigError: An option's value is not allowed.
-    """
-    data: dict[str, Any] = msgspec.to_builtins(settings)
-    for name in ("host", "port", "workers"):
-        if (value := getattr(options, name)) is not None:
-            data["server"][name] = value
-    if options.upstream is not None:
-        data["upstreams"] = {"upstream": {"base_url": options.upstream}}
-    return parse_settings(data)

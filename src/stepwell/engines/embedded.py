@@ -36,6 +36,23 @@ class EngineAddress:
     identity: str
 
 
+def engine_identity(data_dir: Path) -> str:
+    """Return what makes the engine's answers its own: its version and the digest of its weights.
+
+    Costs a read of the weights, once; then it is remembered in ``data_dir``.
+
+    Raises:
+        ConfigError: The engine or its weights are not installed.
+    """
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise ConfigError(
+            "the embedded engine needs the package xllamacpp, which is not installed: "
+            "run `pip install 'stepwell[embedded]'`"
+        )
+    digest = digest_of(find_weights(), data_dir / "weights.json")
+    return f"xllamacpp {importlib.metadata.version('xllamacpp')} sha256:{digest}"
+
+
 class EmbeddedEngine:
     """Starts the engine's process, starts it again when it dies, and stops it.
 
@@ -55,6 +72,7 @@ class EmbeddedEngine:
         threads: int = 1,
         slots: int = 2,
         context_tokens: int = 4096,
+        answer_tokens: int = 512,
         prompt_cache_mib: int = 128,
     ) -> None:
         """Describe the engine.
@@ -67,6 +85,7 @@ class EmbeddedEngine:
                 faster than all: the threads wait for each other.
             slots: Requests generated at once; further ones wait.
             context_tokens: Prompt and answer together, for each slot. Costs 23 KB a token.
+            answer_tokens: The longest answer where a request sets no limit of its own.
             prompt_cache_mib: Memory for prompts whose slot went to another request.
         """
         self._data_dir = data_dir
@@ -79,6 +98,7 @@ class EmbeddedEngine:
             threads=threads,
             slots=slots,
             context_tokens=context_tokens,
+            answer_tokens=answer_tokens,
             prompt_cache_mib=prompt_cache_mib,
         )
         self._lock = threading.Lock()
@@ -98,13 +118,8 @@ class EmbeddedEngine:
             ConfigError: The engine or its weights are not installed, or it cannot run here;
                 the message says what to do, or what the engine said.
         """
-        if importlib.util.find_spec("xllamacpp") is None:
-            raise ConfigError(
-                "the embedded engine needs the package xllamacpp, which is not installed: "
-                "run `pip install 'stepwell[embedded]'`"
-            )
+        identity = engine_identity(self._data_dir)
         weights = find_weights()
-        digest = digest_of(weights, self._data_dir / "weights.json")
         self._settings = replace(self._settings, weights=str(weights))
         serving: Future[int] = Future()
         self._supervisor = threading.Thread(
@@ -117,7 +132,7 @@ class EmbeddedEngine:
             base_url=f"http://127.0.0.1:{port}/v1",
             api_key=self._settings.api_key,
             model=MODEL,
-            identity=f"xllamacpp {importlib.metadata.version('xllamacpp')} sha256:{digest}",
+            identity=identity,
         )
 
     def stop(self) -> None:

@@ -41,6 +41,8 @@ class LlamaSettings:
     """Requests generated at once; further ones wait."""
     context_tokens: int
     """Prompt and answer together, for each slot."""
+    answer_tokens: int
+    """Where a request does not say: so small a model may never stop by itself."""
     prompt_cache_mib: int
     """Memory for the prompts of slots that went to other requests."""
 
@@ -71,6 +73,7 @@ def _start(settings: LlamaSettings) -> "xllamacpp.Server":
     params.cpuparams_batch.n_threads = settings.threads
     params.n_parallel = settings.slots
     params.n_ctx = settings.context_tokens * settings.slots
+    params.n_predict = settings.answer_tokens
     params.cache_ram_mib = settings.prompt_cache_mib
     params.use_jinja = True
     params.verbosity = ERRORS_ONLY

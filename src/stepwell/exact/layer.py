@@ -143,8 +143,7 @@ class ExactLayer:
             for change in await self._read_feed():
                 self._memory.apply(change)
                 self._apply(change)
-        if not self._knows_sources:
-            await self.load_sources()
+        await self._learn_sources()
 
     async def _read_feed(self) -> Sequence[Change]:
         try:
@@ -160,12 +159,20 @@ class ExactLayer:
         While they cannot be read, every lookup tries again, and finds nothing.
         """
         self._knows_sources = False
-        try:
-            self._sources = await self._feed.source_values()
-        except StoreError as error:
-            self._degraded(error)
-        else:
-            self._knows_sources = True
+        await self._learn_sources()
+
+    async def _learn_sources(self) -> None:
+        while not self._knows_sources:
+            position = self._feed.position()
+            try:
+                values = await self._feed.source_values()
+            except StoreError as error:
+                self._degraded(error)
+                return
+            # Another task may have read on meanwhile, and applied what these values lack.
+            if position == self._feed.position():
+                self._sources = values
+                self._knows_sources = True
 
     def source_value(self, namespace: Namespace, name: str) -> str | None:
         """Return the current value of a named source, or ``None`` if nobody has set one."""

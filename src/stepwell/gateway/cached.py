@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, suppress
 from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.events import Result
 from stepwell.core.names import Endpoint
-from stepwell.pipeline.exchange import Exchange
 from stepwell.gateway.hot import HotPath
 from stepwell.gateway.http import (
     ClientLeft,
@@ -22,6 +21,7 @@ from stepwell.gateway.http import (
 )
 from stepwell.gateway.parts import Parts
 from stepwell.gateway.replies import header_of
+from stepwell.pipeline.exchange import Exchange
 from stepwell.pipeline.served import Body, Served
 from stepwell.wire.body import parse_body
 from stepwell.wire.errors import error_body

@@ -13,8 +13,8 @@ from stepwell.core.entry import Usage
 from stepwell.core.events import RequestEnded, Result
 from stepwell.core.names import Form
 from stepwell.core.ports import EventSink
-from stepwell.pipeline.exchange import spell
 from stepwell.gateway.replies import CONTENT_TYPES
+from stepwell.pipeline.exchange import spell
 from stepwell.pipeline.intake import KEYED_HEADERS
 from stepwell.pipeline.question import Question
 from stepwell.pipeline.runner import Runner

@@ -8,6 +8,7 @@ What is no request is refused in OpenAI's form, after the answers to the request
 """
 
 import asyncio
+import socket
 from typing import Any, Protocol
 
 import httptools
@@ -87,6 +88,12 @@ class GatewayProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to watch the clock, too."""
         super().connection_made(transport)
+        sock = transport.get_extra_info("socket")
+        if sock.family != socket.AF_UNIX:
+            # A head and its body are two writes: with Nagle's algorithm the second would wait for
+            # the client's delayed acknowledgement, 40 ms. asyncio turns it off only where the
+            # listening socket was made with IPPROTO_TCP, which few are.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._look_at_the_clock()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -96,7 +96,8 @@ class Runner:
                 could stand in.
         """
         question = ask.question
-        step = await self._decide(question)
+        await self._note_sources(question)
+        step = await self.foresee(question)
         match step:
             case Refuse():
                 raise step.error
@@ -109,11 +110,11 @@ class Runner:
             case _:
                 assert_never(step)
 
-    async def _decide(self, question: Question) -> Step:
+    async def foresee(self, question: Question) -> Step:
+        """Return what would be done about ``question``, without doing it."""
         step = first_step(question)
         if not isinstance(step, LookUp):
             return step
-        await self._note_sources(question)
         found = await self._look_up(question)
         return next_step(question, found, self._clock.now())
 

@@ -49,7 +49,7 @@ class Route:
             model = body.get("model")
             if not (isinstance(model, str) and fnmatchcase(model, self.model)):
                 return False
-        if self.system_sha256 is not None and self.system_sha256 != _system_hash(endpoint, body):
+        if self.system_sha256 is not None and self.system_sha256 != system_hash(endpoint, body):
             return False
         return self.pattern is None or bool(self.pattern.search(last_user_text(endpoint, body)))
 
@@ -155,6 +155,7 @@ def _unknown_class(name: str, classes: Mapping[str, RequestClass]) -> RequestErr
     )
 
 
-def _system_hash(endpoint: Endpoint, body: Body) -> str:
+def system_hash(endpoint: Endpoint, body: Body) -> str:
+    """Return the SHA-256 of the whole system text, in hexadecimal, as a route has it."""
     system = system_text(endpoint, body, _WHOLE_TEXT)
     return hashlib.sha256(system.encode("utf-8", "surrogatepass")).hexdigest()

@@ -5,13 +5,13 @@ import hashlib
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stepwell.core.names import CacheKey
 from stepwell.core.ports import EvictionPolicy
 
-_KEYS = tuple(CacheKey(hashlib.sha256(bytes([number])).digest()) for number in range(40))
+_KEYS = tuple(CacheKey(hashlib.sha256(bytes([number])).digest()) for number in range(8))
 _OPERATIONS = st.lists(
     st.tuples(
         st.sampled_from(("put", "put", "hit", "hit", "delete", "victim")), st.sampled_from(_KEYS)
@@ -44,6 +44,7 @@ def check_eviction_policy(
 def _check_keys(make_policy: Callable[[], EvictionPolicy]) -> None:
     @settings(deadline=None, database=None, report_multiple_bugs=False)
     @given(_OPERATIONS)
+    @example([("put", _KEYS[0]), ("hit", _KEYS[0]), ("delete", _KEYS[0])])
     def holds_what_a_set_holds(operations: list[tuple[str, CacheKey]]) -> None:
         policy = make_policy()
         held: set[CacheKey] = set()

@@ -1,6 +1,7 @@
 """The classifier: what it must see, and above all what it must not."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,12 @@ _KEPT_OR_ALIKE = {"translation", "formatting", "faq"}
 
 
 def test_own_sentences_cover_every_class_in_both_languages() -> None:
-    """Each class has at least 25 sentences, 10 of them in each language."""
-    for name in BUILT_IN_CLASSES:
-        languages = [row["lang"] for row in labelled() if row["class"] == name]
-        assert len(languages) >= 25, name
-        assert min(languages.count("en"), languages.count("zh")) >= 10, name
+    """Each class has at least 25 sentences in each language."""
+    counts = Counter((row["class"], row["lang"]) for row in labelled())
+    too_few = {(name, lang) for name in BUILT_IN_CLASSES for lang in ("en", "zh")} - {
+        pair for pair, count in counts.items() if count >= 25
+    }
+    assert too_few == set()
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,94 @@ def test_own_sentences_cover_every_class_in_both_languages() -> None:
 def test_close_calls(text: str, expected: str) -> None:
     """Texts that look like something else."""
     assert suggested(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Offices.
+        "Who is the president of Brazil?",
+        "who's india's prime minister",
+        "What is the name of the mayor of Leeds?",
+        "美国现任总统是谁？",
+        "谁是苹果公司的CEO",
+        # Records.
+        "Who is the richest man in the world?",
+        "Who is the reigning world chess champion?",
+        "世界首富是谁？",
+        "男子百米世界纪录是多少？",
+        # Counts.
+        "What is the population of Norway?",
+        "How many employees does Toyota have?",
+        "上海有多少人口？",
+        # Prices.
+        "How much does a subway ticket in New York cost?",
+        "北京地铁单程票价是多少？",
+        # Ranks.
+        "What are the top ten universities in the world?",
+        "世界大学排名第一的是哪所大学？",
+        # Ages of the living.
+        "How old is Paul McCartney?",
+        "周杰伦几岁了？",
+        # What says so itself.
+        "What is the current minimum age for drivers in Texas?",
+        "As of this writing, which country has the most nuclear power plants?",
+        "截至2024年底，中国有多少网民？",
+    ],
+)
+def test_fact_that_changes_is_factual(text: str) -> None:
+    """What may be another answer within the hour is never cached."""
+    assert suggested(text) == "factual"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What is the capital of France?",
+        "法国的首都是哪里？",
+        "Who wrote Hamlet?",
+        "Who is the author of Hamlet?",
+        "《红楼梦》的作者是谁？",
+        "Who invented the telephone?",
+        "电话是谁发明的？",
+        "When did the Second World War end?",
+        "第二次世界大战是哪一年结束的？",
+        "Who won the 1998 World Cup?",
+        "How tall is Mount Kenya?",
+        "珠穆朗玛峰有多高？",
+        "What is the tallest building in the world?",
+        "Where is Lake Titicaca located?",
+        "What is inflation?",
+        "什么是世界纪录？",
+        # Once true, always true.
+        "Who was the first president of the United States?",
+        "Who is the third president of the United States?",
+        "美国第一任总统是谁？",
+        "What was the population of Rome in 1900?",
+        "1949年中国有多少人口？",
+        # The words are there, the meaning is not.
+        "Who is the best president ever?",
+        "Which food is richest in iron?",
+        "What is the current in a circuit with a resistance of 5 ohms?",
+        "What does opportunity cost mean?",
+        "What is the price of success?",
+        "What is a population in statistics?",
+        "How old is Sherlock in the first book?",
+        "How old is the universe?",
+        "How much do apples cost if each apple is 3 dollars?",
+        "How does the president of France get elected?",
+        "小明买了3个苹果花了多少钱？",
+        "如何成为世界冠军？",
+        "孩子几岁上学？",
+        "狮子王里的国王是谁演的",
+        # The caller's own.
+        "Who is the leader of my team?",
+        "我们班的队长是谁？",
+    ],
+)
+def test_fact_that_stays_is_general(text: str) -> None:
+    """Never cached is too much for an answer that stays the same."""
+    assert suggested(text) == "general"
 
 
 @pytest.mark.parametrize("text", [TRANSLATE, TO_JSON, REFUND])
@@ -147,6 +237,9 @@ def test_system_prompt_of_a_translator(system: str, expected: str) -> None:
         ("How do I change my address?", "faq"),
         ("怎么修改地址", "faq"),
         ("I am furious.", "general"),
+        # A fact that changes, but the help centre announces it.
+        ("How much does express delivery cost?", "faq"),
+        ("加急配送多少钱？", "faq"),
         # State of an account, not how a shop does things.
         ("Where is my order?", "realtime"),
         ("How do I change my address? " + "Because. " * 40, "general"),
@@ -201,6 +294,13 @@ HOSTILE = [
         "请",
         "?",
         "this week ",
+        "who is a ",
+        "how old is a",
+        "what is the current ",
+        "what are a's ",
+        "多少钱",
+        "谁是",
+        "现任",
     ),
 ]
 

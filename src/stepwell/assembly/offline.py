@@ -1,0 +1,58 @@
+"""A house without a server, for commands that look at the same stores as a running gateway."""
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+from stepwell.assembly.house import House, Plan, build_house
+from stepwell.assembly.serve import data_directory, secret_of
+from stepwell.assembly.settings import Log, Settings
+from stepwell.assembly.upstreams import http_targets
+from stepwell.core.errors import ConfigError
+from stepwell.engines.embedded import MODEL, EngineAddress, engine_identity
+
+_NOWHERE = "http://127.0.0.1:9/v1"
+"""The discard port: nothing is sent to the embedded model from here."""
+
+
+@asynccontextmanager
+async def offline_house(settings: Settings) -> AsyncIterator[House]:
+    """Build the house of ``settings`` on the data directory that is there.
+
+    It makes the same keys as the gateway, sees the same entries, and its invalidations reach the
+    running workers at once. It asks no model server and starts none.
+
+    Raises:
+        ConfigError: A setting cannot be used, or there is no data yet.
+    """
+    data_dir = data_directory(settings)
+    if not data_dir.is_dir():
+        raise ConfigError(f"data_dir: there is no {data_dir}; has a gateway run with it?")
+    quiet = msgspec.structs.replace(
+        settings,
+        log=Log(target="off"),
+        server=msgspec.structs.replace(settings.server, workers=1),
+    )
+    plan = Plan(
+        settings=quiet,
+        data_dir=data_dir,
+        boot=secrets.token_hex(8),
+        secret=secret_of(settings, data_dir),
+        engine=_engine(settings, data_dir),
+        version=version("stepwell"),
+    )
+    house = await build_house(plan, http_targets)
+    try:
+        yield house
+    finally:
+        await house.aclose()
+
+
+def _engine(settings: Settings, data_dir: Path) -> EngineAddress | None:
+    if all(upstream.kind != "embedded" for upstream in settings.upstreams.values()):
+        return None
+    return EngineAddress(_NOWHERE, "", MODEL, engine_identity(data_dir))

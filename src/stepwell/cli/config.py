@@ -1,0 +1,76 @@
+"""``stepwell config``."""
+
+import argparse
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from stepwell.assembly.house import request_classes
+from stepwell.assembly.serve import check, data_directory, secret_of
+from stepwell.cli.options import Subparsers, add_settings_options, read_settings
+
+_DESCRIPTION = """\
+Look at the settings. Without a file everything has a default; a file holds only what differs:
+
+  [upstreams.vllm]
+  base_url = "http://127.0.0.1:8000/v1"
+  dialect = "engine"
+
+  [classes.faq]
+  ttl_seconds = 7200
+"""
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "config",
+        help="show or check the settings",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    show = actions.add_parser("show", help="print the settings in force, as TOML")
+    add_settings_options(show)
+    show.set_defaults(run=run_show)
+    checker = actions.add_parser(
+        "check",
+        help="check the settings; say what is wrong and where, or that all is well",
+        description="Check a settings file as `serve` would, without starting anything: unknown"
+        " keys, values out of range, patterns, classes, and environment variables that are named.",
+    )
+    add_settings_options(checker)
+    checker.set_defaults(run=run_check)
+
+
+def run_show(options: argparse.Namespace) -> int:
+    """Print what is in force."""
+    settings = read_settings(options)
+    tables = msgspec.to_builtins(settings)
+    tables["data_dir"] = str(data_directory(settings))
+    tables["classes"] = {
+        name: {key: value for key, value in asdict(request_class).items() if key != "name"}
+        for name, request_class in request_classes(settings).items()
+    }
+    sys.stdout.write(tomli_w.dumps(_without_none(tables)))
+    return 0
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Check, or raise `ConfigError`."""
+    settings = read_settings(options)
+    check(settings, secret_of(settings, data_directory(settings)))
+    print("The settings are fine.")
+    return 0
+
+
+def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is not set: TOML has no null."""
+    kept = {name: value for name, value in table.items() if value is not None}
+    return {
+        name: _without_none(value) if isinstance(value, dict) else value
+        for name, value in kept.items()
+    }

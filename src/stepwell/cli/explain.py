@@ -1,0 +1,195 @@
+"""``stepwell explain``."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any, assert_never
+
+import orjson
+
+from stepwell.assembly.environment import secret_from
+from stepwell.assembly.house import House
+from stepwell.assembly.offline import offline_house
+from stepwell.assembly.settings import Settings
+from stepwell.cli.options import (
+    Subparsers,
+    add_settings_options,
+    add_upstream_option,
+    read_settings,
+)
+from stepwell.core.entry import Entry
+from stepwell.core.errors import ConfigError
+from stepwell.core.names import Endpoint
+from stepwell.gateway.auth import PassThrough, Shared
+from stepwell.keys.canonical import canonical_body
+from stepwell.keys.namespace import Tenant
+from stepwell.pipeline.plan import Forward, Refuse, Serve, Step
+from stepwell.pipeline.question import Question
+from stepwell.pipeline.trail import say
+from stepwell.policy.routing import system_hash
+from stepwell.wire.body import parse_body
+from stepwell.wire.controls import take_controls
+from stepwell.wire.endpoint import endpoint_of
+
+_DESCRIPTION = """\
+Say what would happen to a request, and why: its class and who chose it, the upstream, its key,
+what is stored under it, and whether a new answer would be stored. Asks no model server.
+
+FILE holds the JSON body of the request; - reads it from standard input. With the same settings,
+data directory and API key as the gateway, the answer is the gateway's.
+"""
+
+_EXAMPLES = """\
+examples:
+  stepwell explain request.json --api-key-env OPENAI_API_KEY
+  stepwell explain request.json --tenant team-a            with auth.mode = "keys"
+  stepwell explain - --header 'Cache-Control: max-age=60' --json < request.json
+"""
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "explain",
+        help="say what would happen to a request, and why",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "file", metavar="FILE", help="the request's JSON body; - for standard input"
+    )
+    parser.add_argument(
+        "--endpoint",
+        choices=[str(endpoint) for endpoint in Endpoint],
+        help="the operation; told by the body's fields by default",
+    )
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="'NAME: VALUE'",
+        help="a header field of the request; may be repeated",
+    )
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument(
+        "--api-key-env", metavar="NAME", help="variable with the caller's API key (passthrough)"
+    )
+    who.add_argument("--tenant", metavar="NAME", help="the caller's tenant (auth.mode keys)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_upstream_option(parser)
+    add_settings_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Explain."""
+    told = asyncio.run(_explain(read_settings(options), options))
+    if options.json:
+        sys.stdout.write(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode() + "\n")
+    else:
+        for name, value in told.items():
+            if value not in (None, [], {}):
+                print(f"{name.replace('_', ' '):<18}{value}")
+    return 0
+
+
+async def _explain(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
+    raw = sys.stdin.buffer.read() if options.file == "-" else _read(Path(options.file))
+    body, headers = parse_body(raw), _headers(options.header)
+    async with offline_house(settings) as house:
+        endpoint = Endpoint(options.endpoint) if options.endpoint else endpoint_of(body)
+        tenant = _tenant(settings, options, house.secret)
+        question = house.intake.take(endpoint, body, headers, tenant).question
+        step = await house.runner.foresee(question)
+        return {
+            **_about_question(question),
+            **_about_step(step, house.clock.now()),
+            "canonical_body": _canonical(house, question, take_controls(headers, body)[0]),
+            "system_sha256": system_hash(endpoint, body),
+        }
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _headers(given: list[str]) -> dict[str, str]:
+    fields = {}
+    for line in given:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise ConfigError(f"--header {line!r}: allowed is 'NAME: VALUE'.")
+        fields[name.strip().lower()] = value.strip()
+    return fields
+
+
+def _tenant(settings: Settings, options: argparse.Namespace, secret: bytes) -> Tenant | None:
+    """Return whose request it is, as the gateway would find it."""
+    match settings.auth.mode:
+        case "shared":
+            return Shared(secret).tenant({})
+        case "keys":
+            return None if options.tenant is None else Tenant(f"name:{options.tenant}", secret)
+        case "passthrough":
+            if options.api_key_env is None:
+                return None
+            token = secret_from(options.api_key_env, setting="--api-key-env")
+            return PassThrough(secret).tenant({"authorization": f"Bearer {token}"})
+        case _:
+            assert_never(settings.auth.mode)
+
+
+def _about_question(question: Question) -> dict[str, Any]:
+    request_class = question.request_class
+    return {
+        "endpoint": question.endpoint,
+        "model": question.model,
+        "upstream": question.upstream,
+        "class": request_class.name,
+        "class_by": question.class_by,
+        "ttl_seconds": request_class.ttl_seconds,
+        "namespace": question.namespace.hex() if question.namespace else None,
+        "key": question.key.hex() if question.key else None,
+        "bypass": question.bypass,
+        "sources": {source.name: source.value for source in question.sources},
+        "tags": list(question.tags),
+    }
+
+
+def _about_step(step: Step, now: float) -> dict[str, Any]:
+    match step:
+        case Serve():
+            what = {"would": "answer from the cache", "trail": say(step.outcome)}
+            return {**what, **_about_entry(step.entry, now), "refresh": step.refresh}
+        case Forward():
+            return {
+                "would": "ask the model server",
+                "trail": say(step.outcome),
+                "store_the_answer": step.fill,
+                "share_the_call": step.share,
+                "stale_if_error": step.fallback is not None,
+            }
+        case Refuse():
+            return {"would": "refuse", "trail": str(step.error), "status": step.error.status}
+        case _:
+            assert_never(step)
+
+
+def _about_entry(entry: Entry, now: float) -> dict[str, Any]:
+    return {
+        "age_seconds": round(max(0.0, now - entry.created_at), 1),
+        "remaining_seconds": round(entry.expires_at - now, 1),
+        "entry_bytes": entry.size_bytes,
+        "entry_sources": {source.name: source.value for source in entry.sources},
+        "entry_tags": list(entry.tags),
+    }
+
+
+def _canonical(house: House, question: Question, body: dict[str, Any]) -> str:
+    rules = house.targets.for_model(question.model).scheme.rules
+    return canonical_body(question.endpoint, body, rules).decode()
