@@ -72,6 +72,7 @@ class House:
     runner: Runner
     neighbours: Neighbours | None
     meters: Meters
+    gauges: Gauges
     ledger: LedgerWriter | None
     store: Store
     log: RequestLog | None
@@ -118,7 +119,8 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         neighbours=neighbours,
         max_wait_seconds=settings.single_flight.max_wait_seconds,
     )
-    _watch(gauges, memory, flights)
+    gauges.watch(catalogue.ENTRIES, lambda: len(memory), Tier.MEMORY)
+    gauges.watch(catalogue.BYTES, lambda: memory.size_bytes, Tier.MEMORY)
     ledger = _ledger(plan, meters, gauges, events)
     targets = make_targets(plan, events)
     classes = request_classes(settings)
@@ -143,6 +145,7 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         ),
         neighbours=neighbours,
         meters=meters,
+        gauges=gauges,
         ledger=ledger,
         store=store,
         log=log,
@@ -210,12 +213,6 @@ def _ledger(plan: Plan, meters: Meters, gauges: Gauges, events: EventSink) -> Le
     )
     ledger.start()
     return ledger
-
-
-def _watch(gauges: Gauges, memory: MemoryStore, flights: Flights) -> None:
-    gauges.watch(catalogue.ENTRIES, lambda: len(memory), Tier.MEMORY)
-    gauges.watch(catalogue.BYTES, lambda: memory.size_bytes, Tier.MEMORY)
-    gauges.watch(catalogue.IN_FLIGHT, lambda: len(flights))
 
 
 def request_classes(settings: Settings) -> Mapping[str, RequestClass]:

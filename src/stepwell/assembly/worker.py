@@ -11,6 +11,7 @@ from stepwell.gateway.app import Gateway
 from stepwell.gateway.hot import HotPath
 from stepwell.gateway.http import Receive, Scope, Send
 from stepwell.gateway.parts import Parts
+from stepwell.telemetry import catalogue
 from stepwell.telemetry.exposition import Page, render_metrics
 from stepwell.telemetry.ledger import read_totals
 from stepwell.telemetry.savings import as_json, draw_up
@@ -47,7 +48,8 @@ class Worker:
         await receive()
         try:
             self._house = await build_house(self._plan, http_targets)
-            self._gateway = Gateway(_parts(self._house))
+            gateway = self._gateway = Gateway(_parts(self._house))
+            self._house.gauges.watch(catalogue.IN_FLIGHT, lambda: gateway.in_flight)
         except StepwellError as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return

@@ -49,6 +49,11 @@ class Gateway:
             )
         )
 
+    @property
+    def in_flight(self) -> int:
+        """Requests for answers that are being answered now."""
+        return sum(endpoint.active for endpoint in self._cached.values())
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         scope["app"] = self  # Else Starlette answers 404 and 405 itself, in plain text.

@@ -22,7 +22,7 @@ from stepwell.gateway.http import (
 from stepwell.gateway.parts import Parts
 from stepwell.gateway.replies import header_of
 from stepwell.pipeline.exchange import Exchange
-from stepwell.pipeline.served import Body, Served
+from stepwell.pipeline.served import Served
 from stepwell.wire.body import parse_body
 from stepwell.wire.errors import error_body
 
@@ -41,10 +41,13 @@ class CachedEndpoint:
         self._endpoint = endpoint
         self._parts = parts
         self._hot = hot
+        self.active = 0
+        """Requests being answered now; repeats, which take no time, do not count."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. Always with a reply, unless the client has left."""
         exchange = Exchange(self._endpoint, clock=self._parts.clock, events=self._parts.events)
+        self.active += 1
         try:
             await self._answer(exchange, scope, receive, send)
         except ClientLeft:
@@ -54,6 +57,8 @@ class CachedEndpoint:
             raise
         except Exception as error:  # noqa: BLE001  (the border: whatever it is, the client hears)
             await self._refuse(exchange, error, send)
+        finally:
+            self.active -= 1
 
     async def _answer(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
         headers = header_fields(scope)
@@ -61,10 +66,12 @@ class CachedEndpoint:
         if scope["method"] != "POST":
             raise RequestError("Use POST.", status=_NOT_ALLOWED, code="method_not_allowed")
         raw = await read_body(scope, receive, max_bytes=self._parts.max_body_bytes)
+        exchange.stage("receive")
         query = scope.get("query_string", b"").decode("latin-1")
         ask = self._parts.intake.take(self._endpoint, parse_body(raw), headers, tenant, query=query)
         exchange.question = ask.question
         self._hot.remember(_digest(self._hot, scope, raw), ask.question)
+        exchange.stage("prepare")
         async with stop_if_client_leaves(receive):
             served = exchange.served = await self._parts.runner.answer(ask)
             await self._send(exchange, served, send)
@@ -72,11 +79,18 @@ class CachedEndpoint:
 
     async def _send(self, exchange: Exchange, served: Served, send: Send) -> None:
         fields = header_of(served)
-        exchange.began()
         if isinstance(served.body, bytes):
+            exchange.began()
             await send_whole(send, served.status, fields, served.body)
             return
-        await _send_live(served, served.body, send)
+        try:
+            await send_head(send, served.status, fields)
+            async for chunk in served.body.chunks:
+                exchange.began()
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            served.body.close()
 
     async def _refuse(self, exchange: Exchange, error: Exception, send: Send) -> None:
         status, body = error_body(error)
@@ -88,6 +102,8 @@ class CachedEndpoint:
             case _:
                 _log.exception("A request failed in a way nobody thought of.", exc_info=error)
                 exchange.end(Result.ERROR, status=status, trail=type(error).__name__)
+        if exchange.has_begun:
+            return  # Half a reply is out; the server closes the connection, which says enough.
         fields = (*_JSON, ("allow", "POST")) if status == _NOT_ALLOWED else _JSON
         with suppress(OSError):
             await send_whole(send, status, fields, body)
@@ -97,16 +113,6 @@ def _digest(hot: HotPath, scope: Scope, body: bytes) -> bytes:
     query = scope.get("query_string", b"")
     target = scope["raw_path"] + (b"?" + query if query else b"")
     return hot.digest(target, scope["headers"], body)
-
-
-async def _send_live(served: Served, body: Body, send: Send) -> None:
-    try:
-        await send_head(send, served.status, header_of(served))
-        async for chunk in body.chunks:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-    finally:
-        body.close()
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Usage
-from stepwell.core.events import RequestEnded, Result
+from stepwell.core.events import RequestEnded, Result, StageTimed
 from stepwell.core.names import Endpoint, Namespace
 from stepwell.core.ports import EventSink
 from stepwell.pipeline.question import Question
@@ -20,10 +20,21 @@ class Exchange:
         self._endpoint = endpoint
         self._clock = clock
         self._events = events
-        self._started = clock.monotonic()
+        self._started = self._stage_began = clock.monotonic()
         self._first_byte: float | None = None
         self.question: Question | None = None
         self.served: Served | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether part of a reply was handed over."""
+        return self._first_byte is not None
+
+    def stage(self, name: str) -> None:
+        """Note that a stage has ended, and the next begun."""
+        now = self._clock.monotonic()
+        self._events.emit(StageTimed(name, now - self._stage_began))
+        self._stage_began = now
 
     def began(self) -> None:
         """Note that the reply's first byte was handed over."""

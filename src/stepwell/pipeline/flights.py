@@ -8,15 +8,17 @@ from stepwell.core.clock import Clock
 from stepwell.core.entry import Answer, Entry, SourceValue, Usage
 from stepwell.core.errors import UpstreamBroken, UpstreamError
 from stepwell.core.events import FillRefused, Stored, UpstreamAnswered
-from stepwell.core.names import CacheKey, Form
+from stepwell.core.names import EVERYONE, CacheKey, Form
 from stepwell.core.ports import EventSink, Reply
 from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.fill import Made, fill
 from stepwell.pipeline.flight import Crashed, End, Flight, Head, Landed
 from stepwell.pipeline.neighbours import Followed, Neighbours
 from stepwell.pipeline.question import Ask, Question
+from stepwell.policy.freshness import Fresh, judge
 from stepwell.policy.gates import Gate, refusal_in_advance
-from stepwell.policy.sources import stamp
+from stepwell.policy.sources import CurrentSource, stamp
+from stepwell.wire.render import render
 from stepwell.wire.summary import summarise
 
 _REFUSES_OPTIONS = frozenset({400, 422})
@@ -127,13 +129,13 @@ class Flights:
 
         Fly in any case if the neighbour's answer would not do, or does not begin in time.
         """
-        started, deadline = self._clock.now(), self._clock.monotonic() + self._max_wait_seconds
+        deadline = self._clock.monotonic() + self._max_wait_seconds
         lost = False
         while self._clock.monotonic() < deadline:
             holder = neighbours.claim(key)
             if holder is None:
                 try:
-                    await self._fly_unless_made(flight, ask, key, started, may_fill=may_fill)
+                    await self._fly_unless_made(flight, ask, key, may_fill=may_fill)
                 finally:
                     neighbours.release(key)
                 return
@@ -156,15 +158,11 @@ class Flights:
         await self._fly(flight, ask, key, may_fill=may_fill)
 
     async def _fly_unless_made(
-        self, flight: Flight, ask: Ask, key: CacheKey, started: float, *, may_fill: bool
+        self, flight: Flight, ask: Ask, key: CacheKey, *, may_fill: bool
     ) -> None:
-        """Fly, unless a neighbour has stored the answer since this request began."""
+        """Fly, unless a neighbour has stored a good answer since the layers were asked."""
         found = await self._exact.lookup(key)
-        if (
-            found is None
-            or found[0].created_at < started
-            or found[0].sources != flight.made.sources
-        ):
+        if found is None or not self._is_good(found[0], ask.question):
             await self._fly(flight, ask, key, may_fill=may_fill)
             return
         entry = found[0]
@@ -172,6 +170,18 @@ class Flights:
         flight.begin(Head(HTTPStatus.OK, _CONTENT_TYPES[entry.answer.form], entry.answer.form))
         await flight.extend(entry.answer.body)
         flight.finish(Landed(entry))
+
+    def _is_good(self, entry: Entry, question: Question) -> bool:
+        verdict = judge(
+            entry,
+            self._clock.now(),
+            question.directives,
+            question.request_class,
+            self._current_source(question),
+            question.sources,
+        )
+        body = render(question.endpoint, entry.answer, question.shape)
+        return isinstance(verdict, Fresh) and body is not None
 
     async def _fly(self, flight: Flight, ask: Ask, key: CacheKey | None, *, may_fill: bool) -> None:
         """Call the model server, then store what it said."""
@@ -260,12 +270,11 @@ class Flights:
     def _stamp(self, question: Question) -> tuple[SourceValue, ...]:
         if question.namespace is None:
             return ()
-        namespace = question.namespace
-        return stamp(
-            question.request_class,
-            question.sources,
-            lambda name: self._exact.source_value(namespace, name),
-        )
+        return stamp(question.request_class, question.sources, self._current_source(question))
+
+    def _current_source(self, question: Question) -> CurrentSource:
+        namespace = question.namespace or EVERYONE
+        return lambda name: self._exact.source_value(namespace, name)
 
 
 def _form(reply: Reply) -> Form:

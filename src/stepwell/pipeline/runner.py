@@ -10,7 +10,7 @@ from typing import assert_never
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Entry
 from stepwell.core.errors import StoreError, UpstreamError
-from stepwell.core.events import Degraded, Result
+from stepwell.core.events import Degraded, Result, StageTimed
 from stepwell.core.names import CacheKey, LayerName, Namespace, Tier
 from stepwell.core.outcome import Hit, Miss, Stale
 from stepwell.core.ports import EventSink
@@ -96,8 +96,10 @@ class Runner:
                 could stand in.
         """
         question = ask.question
+        started = self._clock.monotonic()
         await self._note_sources(question)
         step = await self.foresee(question)
+        self._events.emit(StageTimed("lookup", self._clock.monotonic() - started))
         match step:
             case Refuse():
                 raise step.error

@@ -92,7 +92,7 @@ class Database:
             return self._open()
 
     def _open(self) -> sqlite3.Connection:
-        self.files.drop_leftovers()
+        self.files.make_database()
         self._identity = identity(self.files.database)
         connection = schema.connect(self.files.database)
         try:
@@ -111,10 +111,12 @@ class Database:
         the successor of a lost one, or lost its last commits in a power cut. What was said in
         them is unknown, so everybody must be told `Lost`: go on above all that was ever read.
         """
+        # In this order: what was announced before the table is read must be found in it.
+        announced = self.generation.current()
         last = log.last_position(connection)
-        if self.generation.current() > last:
+        if announced > last:
             with schema.transaction(connection, write=True):
-                last = Position(self.generation.current() + 1)
+                last = Position(announced + 1)
                 log.restart(connection, last)
         self.generation.raise_to(last)
 

@@ -71,23 +71,24 @@ class Files:
         finally:
             os.close(descriptor)
 
-    def drop_leftovers(self) -> None:
-        """Unlink a database that is empty, and companions that have none. Call under `exclusive`.
+    def make_database(self) -> None:
+        """Make an empty file, for this user only, unless there is one with content.
 
-        SQLite would take an empty file for a new one and delete the WAL that others still use;
-        unlinked, it is seen by them to be gone.
+        Call under `exclusive`. An empty one is replaced: SQLite would take it for new and delete
+        the WAL that others still use; once it is unlinked they see that it is gone.
         """
         with suppress(FileNotFoundError):
             if self.database.stat().st_size:
                 return
         for path in (self.database, self.wal, self._shared_memory):
             path.unlink(missing_ok=True)
+        self.database.touch(mode=0o600)
 
     def move_aside(self, stamp: int) -> None:
         """Rename the database and its companions to ``*.corrupt-<stamp>``.
 
         Call under `exclusive`. The database goes first: a process killed in between leaves
-        companions without a database, which `drop_leftovers` knows, and never a database
+        companions without a database, which `make_database` unlinks, and never a database
         without the last of its transactions.
         """
         for path in (self.database, self.wal, self._shared_memory):

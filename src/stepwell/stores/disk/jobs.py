@@ -140,11 +140,11 @@ class Lane(Generic[C]):
             jobs, serving = self._next_batch()
             if jobs:
                 self._handler.handle(jobs)
-            if not jobs or self._clock.monotonic() - last_idle >= self._poll_seconds:
-                self._handler.idle()
-                last_idle = self._clock.monotonic()
             if not serving:
                 self._handler.close()
+            elif not jobs or self._clock.monotonic() - last_idle >= self._poll_seconds:
+                self._handler.idle()
+                last_idle = self._clock.monotonic()
             self._answer(jobs)
 
     def _next_batch(self) -> tuple[list[Job[C]], bool]:

@@ -11,7 +11,7 @@ import msgspec
 from stepwell.core.changes import Change, Invalidated, Lost, Replaced, SourceMoved
 from stepwell.core.entry import Entry, Selector
 from stepwell.core.errors import CorruptEntry, StoreFull
-from stepwell.core.names import CacheKey, Namespace, Position
+from stepwell.core.names import EVERYONE, CacheKey, Namespace, Position
 from stepwell.stores.disk.faults import Damaged
 from stepwell.stores.disk.schema import read_meta, transaction
 from stepwell.stores.record import seal, unseal
@@ -117,6 +117,9 @@ def move_source(
 ) -> bool:
     """Set the value of a source and append the change; return ``False`` if it had that value.
 
+    A value for `EVERYONE` takes the values away that single namespaces have, so that it is the
+    latest word for all.
+
     Raises:
         StoreFull: The namespace has too many sources.
     """
@@ -124,7 +127,12 @@ def move_source(
     old = connection.execute(
         "SELECT record FROM sources WHERE namespace = ? AND name = ?", (namespace, name)
     ).fetchone()
-    if old == (record,):
+    own = 0
+    if namespace == EVERYONE:
+        own = connection.execute(
+            "DELETE FROM sources WHERE name = ? AND namespace <> ?", (name, namespace)
+        ).rowcount
+    if old == (record,) and not own:
         return False
     if old is None:
         (known,) = connection.execute(

@@ -55,10 +55,12 @@ class DiskStore:
     A killed process loses nothing that was acknowledged; a power cut may lose the last entries,
     but no invalidation and no moved source.
 
-    The database stays under ``2 * max_bytes`` + 16 MiB and its write-ahead log, in the steady
-    state, under 32 MiB; expired entries leave first, then those of the least `worth`. A damaged
-    file is moved aside (the newest two are kept, and not counted here) and started empty.
-    Checksums cover answers, feed and sources, not the columns that selectors look at.
+    Expired entries leave first, then those of the least `worth`. Beside the bound on the sum of
+    sizes, what the file holds stays under ``2 * max_bytes`` + 16 MiB after every transaction
+    (one adds some 8 MiB at most), and its write-ahead log under 32 MiB after every pause.
+
+    A damaged file is moved aside, where the newest two are kept and not counted, and started
+    empty. Checksums cover answers, feed and sources, not the columns that selectors look at.
     """
 
     def __init__(

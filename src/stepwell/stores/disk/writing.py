@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from stepwell.core.clock import Clock
@@ -130,11 +129,13 @@ class Writing:
 
     def _tidy(self, connection: sqlite3.Connection) -> None:
         free_pages = _pragma(connection, "freelist_count")
-        if free_pages > _pragma(connection, "page_count") // 8:
-            connection.execute(f"PRAGMA incremental_vacuum({_VACUUMED_AT_ONCE})").fetchall()
-        with suppress(FileNotFoundError):
-            if self._database.files.wal.stat().st_size > MAX_WAL_BYTES:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        too_many = free_pages > _pragma(connection, "page_count") // 8
+        if too_many:
+            # A script, because `execute` takes one step of this statement, which is one page.
+            connection.executescript(f"PRAGMA incremental_vacuum({_VACUUMED_AT_ONCE})")
+        wal = self._database.files.wal
+        if too_many or (wal.exists() and wal.stat().st_size > MAX_WAL_BYTES):
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
