@@ -10,6 +10,7 @@ import tomli_w
 
 from stepwell.assembly.house import request_classes
 from stepwell.assembly.serve import check, data_directory, secret_of
+from stepwell.assembly.settings import parse_settings
 from stepwell.cli.options import Subparsers, add_settings_options, read_settings
 
 _DESCRIPTION = """\
@@ -55,7 +56,9 @@ def run_show(options: argparse.Namespace) -> int:
         name: {key: value for key, value in asdict(request_class).items() if key != "name"}
         for name, request_class in request_classes(settings).items()
     }
-    sys.stdout.write(tomli_w.dumps(_without_none(tables)))
+    # Once through the settings' own types, so that what is shown reads as it was shown.
+    shown = msgspec.to_builtins(parse_settings(_without_none(tables)))
+    sys.stdout.write(tomli_w.dumps(_without_none(shown)))
     return 0
 
 

@@ -6,6 +6,7 @@ import sys
 from stepwell.assembly.house import LEDGER_FILE
 from stepwell.assembly.serve import data_directory
 from stepwell.cli.options import Subparsers, add_settings_options, read_settings
+from stepwell.core.errors import ConfigError
 from stepwell.telemetry.ledger import read_totals
 from stepwell.telemetry.savings import as_json, draw_up
 from stepwell.telemetry.savings_text import render_statement
@@ -36,7 +37,10 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the statement."""
-    totals = read_totals(data_directory(read_settings(options)) / LEDGER_FILE)
+    ledger = data_directory(read_settings(options)) / LEDGER_FILE
+    if not ledger.exists():
+        raise ConfigError(f"data_dir: there is no {ledger}; has a gateway run with it?")
+    totals = read_totals(ledger)
     statement = draw_up(totals.values, totals.since)
     if options.json:
         sys.stdout.write(as_json(statement).decode() + "\n")

@@ -73,16 +73,19 @@ class GatewayProtocol(HttpToolsProtocol):
         self._held: list[bytes] | None = None
         """Pieces of the body of a request that may be a repeat; ``None``: there is none such."""
         self._held_bytes = 0
+        self._idle_since = self.loop.time()
         self._arriving_since: float | None = None
         """When the request began whose end is not here yet."""
-        self._unread_since: float | None = None
-        """Since when the client has not read what was sent."""
+        self._unread_bytes = 0
+        """What could not be sent when the clock was last looked at, since the client reads slowly;
+        """
+        self._unread_since = self._idle_since
+        """and since when that has been as much."""
         self._stray_bytes = 0
         """Bytes received since the last piece of a body, or end of a head or request."""
         self._upgrade_offered = False
         self._deaf = False
         """Nothing the client sends is read any more."""
-        self._idle_since = self.loop.time()
         self._watch: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -101,16 +104,6 @@ class GatewayProtocol(HttpToolsProtocol):
         if self._watch is not None:
             self._watch.cancel()
         super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """Note since when the client does not read."""
-        self._unread_since = self.loop.time()
-        super().pause_writing()
-
-    def resume_writing(self) -> None:
-        """Note that it reads."""
-        self._unread_since = None
-        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Read requests."""
@@ -261,7 +254,10 @@ class GatewayProtocol(HttpToolsProtocol):
         answering = self.cycle is not None and not self.cycle.response_complete
         if answering:
             self._idle_since = now
-        if self._unread_since is not None and now - self._unread_since > patience:
+        unread_bytes = self.transport.get_write_buffer_size() if self.flow.write_paused else 0
+        if unread_bytes == 0 or unread_bytes != self._unread_bytes:
+            self._unread_bytes, self._unread_since = unread_bytes, now
+        if now - self._unread_since > patience:
             self.transport.abort()
         elif self._arriving_since is not None:
             # While earlier requests are answered, it may be us who do not read on.

@@ -83,7 +83,7 @@ def make_route(
         return ConfigError(f"routes[{position}].{key} is {value!r}; allowed: {allowed}")
 
     if request_class not in known_classes:
-        raise refuse("request_class", request_class, ", ".join(sorted(known_classes)))
+        raise refuse("class", request_class, ", ".join(sorted(known_classes)))
     if model == "":
         raise refuse("model", model, "a pattern with * and ?, such as gpt-4*")
     if endpoint is not None and endpoint not in set(Endpoint):

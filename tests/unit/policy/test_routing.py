@@ -149,7 +149,7 @@ def test_odd_model_matches_no_glob(model: object) -> None:
     [
         (
             {"request_class": "faqs"},
-            r"routes\[3\]\.request_class is 'faqs'; allowed: code, factual",
+            r"routes\[3\]\.class is 'faqs'; allowed: code, factual",
         ),
         ({"model": ""}, r"routes\[3\]\.model is ''; allowed: a pattern"),
         ({"endpoint": "chat"}, r"routes\[3\]\.endpoint is 'chat'; allowed: chat/completions, "),

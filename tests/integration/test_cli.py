@@ -1,0 +1,168 @@
+"""The ``stepwell`` command, as a user runs it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.gateway import StartGateway, question
+
+from stepwell.testing.fake_upstream import FakeUpstream
+
+KEY = {"KEY": "sk-test"}
+
+
+def run(*arguments: str | Path, **kwargs: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command with nothing in the environment but what is given."""
+    return subprocess.run(
+        [sys.executable, "-m", "stepwell.cli.main", *map(str, arguments)],
+        env={"HOME": "/nonexistent", **kwargs.pop("env", {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        **kwargs,
+    )
+
+
+COMMANDS = ["serve", "stats", "invalidate", "explain", "config"]
+
+
+@pytest.mark.parametrize("command", [[], *[[name] for name in COMMANDS]])
+def test_help_teaches(command: list[str]) -> None:
+    """Every command says what it is for, in sentences."""
+    shown = run(*command, "--help")
+    assert shown.returncode == 0
+    assert "usage: stepwell" in shown.stdout
+    assert len(shown.stdout.splitlines()) > 8
+
+
+@pytest.mark.parametrize("arguments", [[], ["srve"], ["config"], ["serve", "--port", "x"]])
+def test_a_wrong_call_says_how(arguments: list[str]) -> None:
+    """With the usage, on standard error, and status 2."""
+    shown = run(*arguments)
+    assert shown.returncode == 2
+    assert "usage:" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("toml", "expected"),
+    [
+        ("[servr]", "Did you mean 'server'?"),
+        ("[server]\nport = 99999", "server.port is 99999; allowed: an integer from 0 to 65535"),
+        ("[classes.faq]\nttl_seconds = -1", "classes.faq.ttl_seconds is -1"),
+        ("[[routes]]\nclass = 'fqa'", "routes[0].class"),
+        ("[[routes]]\nclass = 'faq'\npattern = '('", "routes[0].pattern"),
+        ("[server]\nadmin_token_env = 'NOT_SET'", "NOT_SET, which is not set"),
+        ("port = ", "is not TOML"),
+    ],
+)
+def test_config_check_names_what_is_wrong(tmp_path: Path, toml: str, expected: str) -> None:
+    """The key, its value, what is allowed."""
+    file = tmp_path / "stepwell.toml"
+    file.write_text(toml)
+    shown = run("config", "check", "--config", file, "--data", tmp_path)
+    assert shown.returncode == 2
+    assert expected in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_config_check_of_good_settings(tmp_path: Path) -> None:
+    """It says so; what ``config show`` prints is good, too."""
+    shown = run("config", "show", "--data", tmp_path)
+    assert shown.returncode == 0
+    file = tmp_path / "stepwell.toml"
+    file.write_text(shown.stdout)
+    checked = run("config", "check", "--config", file)
+    assert (checked.returncode, checked.stdout) == (0, "The settings are fine.\n")
+    assert run("config", "show", "--config", file).stdout == shown.stdout
+
+
+def test_an_address_that_is_taken(tmp_path: Path, upstream: FakeUpstream) -> None:
+    """The message says which, and what to do."""
+    port = upstream.base_url.split(":")[2].removesuffix("/v1")
+    shown = run("serve", "--upstream", upstream.base_url, "--port", port, "--data", tmp_path)
+    assert shown.returncode == 2
+    assert f"127.0.0.1:{port}" in shown.stderr
+    assert "--port" in shown.stderr
+
+
+def test_no_data_yet(tmp_path: Path) -> None:
+    """Commands that look at data say that there is none."""
+    for command in (["stats"], ["invalidate", "--everything"]):
+        shown = run(*command, "--data", tmp_path / "none")
+        assert shown.returncode == 2
+        assert str(tmp_path / "none") in shown.stderr
+        assert "Traceback" not in shown.stderr
+
+
+async def test_explain_stats_invalidate(
+    start_gateway: StartGateway, upstream: FakeUpstream, tmp_path: Path
+) -> None:
+    """They see what the gateway sees, while it runs, and it obeys them."""
+    settings = tmp_path / "stepwell.toml"
+    settings.write_text(f'[upstreams.fake]\nbase_url = "{upstream.base_url}"\n')
+    (tmp_path / "data").mkdir()
+    # The tests' gateway has a fixed secret; the command reads it where a gateway keeps its own.
+    (tmp_path / "data" / "namespace.key").write_bytes(bytes(range(32)))
+    common: list[str | Path] = ["--config", settings, "--data", tmp_path / "data"]
+    body = json.dumps(question("hi", metadata={"stepwell_tags": "greeting"}))
+
+    def explain() -> dict[str, Any]:
+        told = run("explain", "-", "--api-key-env", "KEY", "--json", *common, input=body, env=KEY)
+        assert told.returncode == 0, told.stderr
+        parsed: dict[str, Any] = json.loads(told.stdout)
+        return parsed
+
+    async with start_gateway() as gateway:
+        assert explain()["would"] == "ask the model server"
+        missed = await gateway.post(json.loads(body))
+        told = explain()
+        assert told["would"] == "answer from the cache"
+        assert told["key"] == missed.headers["x-stepwell-key"]
+        assert told["entry_tags"] == ["greeting"]
+        assert told["class"] == "general"
+        assert (await gateway.post(json.loads(body))).headers["x-cache"] == "HIT"
+
+        counted = run("invalidate", "--tag", "greeting", *common)
+        assert counted.stdout.startswith("1 entries match. Nothing was removed")
+        assert (await gateway.post(json.loads(body))).headers["x-cache"] == "HIT"
+        removed = run("invalidate", "--tag", "greeting", "--yes", *common)
+        assert removed.stdout == "1 entries removed.\n"
+        assert (await gateway.post(json.loads(body))).headers["x-cache"] == "MISS"
+    stats = json.loads(run("stats", "--json", *common).stdout)
+    assert stats["by_result"] == {"hit": 2, "miss": 2}
+    assert "hit ratio" in run("stats", *common).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "would", "trail"),
+    [
+        ([], "ask the model server", "bypass: no API key"),
+        (["--api-key-env", "KEY", "--header", "Cache-Control: no-cache"], "ask", "no-cache"),
+        (
+            ["--api-key-env", "KEY", "--header", "cache-control: only-if-cached"],
+            "refuse",
+            "only-if",
+        ),
+    ],
+)
+def test_explain_says_why(tmp_path: Path, arguments: list[str], would: str, trail: str) -> None:
+    """Controls and missing keys show in the trail."""
+    common: list[str | Path] = ["--upstream", "http://127.0.0.1:9/v1", "--data", tmp_path]
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(question("hi")))
+    told = json.loads(run("explain", file, "--json", *arguments, *common, env=KEY).stdout)
+    assert told["would"].startswith(would)
+    assert trail in told["trail"]
+
+
+@pytest.mark.parametrize("body", ["", "{", "[]", '{"model": "m"}', '{"model": 1, "messages": []}'])
+def test_explain_of_a_bad_request(tmp_path: Path, body: str) -> None:
+    """It is told as the gateway would tell it."""
+    common: list[str | Path] = ["--upstream", "http://127.0.0.1:9/v1", "--data", tmp_path]
+    shown = run("explain", "-", *common, input=body)
+    assert shown.returncode == 2
+    assert shown.stderr.startswith("stepwell: ")
