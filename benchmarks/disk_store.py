@@ -1,6 +1,6 @@
 """What the disk store costs: put, get and behind() with 2 KB answers, against bare sqlite3.
 
-Run it from the project root: ``python -m benchmarks.disk_store [--smoke] [--json out.json]``.
+Run it from the project root: ``python benchmarks/disk_store.py [--smoke] [--json out.json]``.
 
 ``bare`` is one table with key and bytes in a file of its own, used from the calling thread.
 ``connection`` is the store's own reading, decoding included, in the calling thread: what a get

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from stepwell.core.changes import Invalidated, Replaced, SourceMoved
+from stepwell.core.changes import Change, Invalidated, Replaced, SourceMoved
 from stepwell.core.entry import Selector
 from stepwell.core.events import Event
 from stepwell.core.names import Position
@@ -48,6 +48,9 @@ async def obey(store, verb, name):
             say(await store.invalidate(Selector(model=name)))
         case "move":
             say(await store.move_source(make_namespace("tenant"), "faq", name))
+        case "move-many":
+            moves = [store.move_source(make_namespace("tenant"), name, str(n)) for n in range(300)]
+            say(sum(await asyncio.gather(*moves)))
         case "put-many":
             entries = [make_entry(f"{name}.{number}") for number in range(200)]
             say(sum(await asyncio.gather(*map(store.put, entries))))
@@ -266,4 +269,20 @@ async def test_many_processes_start_and_write_at_once(tmp_path: Path) -> None:
     assert await asyncio.gather(*map(work, "abc")) == ["200"] * 3
     store = await open_store(tmp_path)
     assert await store.count(Selector()) == 600
+    await store.aclose()
+
+
+async def test_opening_while_changes_are_made(tmp_path: Path) -> None:
+    """Who opens the store in the middle of changes does not make others lose the thread."""
+    store = await open_store(tmp_path)
+    changes: list[Change] = []
+    async with start_worker(tmp_path) as worker:
+        done = asyncio.create_task(worker.ask("move-many", "faq"))
+        while not done.done():
+            await (await open_store(tmp_path)).aclose()
+            changes += await store.read()
+        assert await done == "300"
+    changes += await store.read()
+    assert [change.position for change in changes] == list(range(1, 301))
+    assert {type(change) for change in changes} == {SourceMoved}
     await store.aclose()

@@ -56,6 +56,10 @@ async def open_store(
     )
 
 
+def files_in(directory: Path) -> list[Path]:
+    return list(directory.iterdir())
+
+
 async def put_all(store: DiskStore, entries: list[Entry]) -> None:
     for start in range(0, len(entries), 500):
         assert all(await asyncio.gather(*map(store.put, entries[start : start + 500])))
@@ -86,9 +90,11 @@ async def test_reopened_store_has_everything(tmp_path: Path) -> None:
 
 
 async def test_directory_is_for_its_user_alone(tmp_path: Path) -> None:
-    """The directory is made, parents too, and nobody else can look into it."""
-    store = await open_store(tmp_path / "deep" / "store")
-    assert stat.S_IMODE((tmp_path / "deep" / "store").stat().st_mode) == 0o700
+    """The directory is made, parents too, and nobody else can look into it or its files."""
+    directory = tmp_path / "deep" / "store"
+    store = await open_store(directory)
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files_in(directory)} == {0o600}
     await store.aclose()
 
 
@@ -120,6 +126,15 @@ async def test_file_stays_under_its_own_bound(tmp_path: Path) -> None:
     # A transaction makes room at its end: the file also held one batch, rounded up to pages.
     bound = FILE_FACTOR * max_bytes + FILE_ALLOWANCE_BYTES + 2 * WRITE_BOUNDS.batch_bytes
     assert (tmp_path / FILE).stat().st_size < bound
+
+
+async def test_space_is_given_back(tmp_path: Path) -> None:
+    """After much was invalidated the file shrinks while the store is running."""
+    store = await open_store(tmp_path)
+    await put_all(store, [make_entry(str(number), body=bytes(8_000)) for number in range(1_000)])
+    await store.invalidate(Selector())
+    await until(lambda: sum(path.stat().st_size for path in files_in(tmp_path)) < 1_000_000)
+    await store.aclose()
 
 
 async def test_lower_bound_at_opening(tmp_path: Path) -> None:

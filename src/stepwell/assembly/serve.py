@@ -2,12 +2,15 @@
 
 import logging
 import secrets
+import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from types import FrameType
 
 from uvicorn import Config, Server
 from uvicorn.supervisors import Multiprocess
@@ -41,6 +44,7 @@ def serve(settings: Settings, say: Say) -> None:
     data_dir = data_directory(settings)
     secret = secret_of(settings, data_dir)
     check(settings, secret)
+    signal.signal(signal.SIGTERM, _leave)
     with _listening(settings) as sock, _engine(settings, data_dir, say) as engine:
         plan = Plan(
             settings=settings,
@@ -54,6 +58,11 @@ def serve(settings: Settings, say: Say) -> None:
         shown = f"[{host}]" if ":" in host else host
         say(f"Stepwell listens on http://{shown}:{port}/v1")
         _run(plan, sock)
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    """Leave through all ``finally`` blocks. Uvicorn raises the signal again when it has stopped."""
+    sys.exit(0)
 
 
 def data_directory(settings: Settings) -> Path:
