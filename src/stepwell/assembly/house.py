@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from stepwell.assembly.disk_watch import DiskWatch
 from stepwell.assembly.settings import Class, Settings
 from stepwell.core.clock import Clock, SystemClock
 from stepwell.core.names import CacheKey, Tier
@@ -75,6 +76,7 @@ class House:
     gauges: Gauges
     ledger: LedgerWriter | None
     store: Store
+    disk_watch: DiskWatch | None
     log: RequestLog | None
 
     async def aclose(self) -> None:
@@ -84,6 +86,8 @@ class House:
             await self.neighbours.aclose()
         for target in self.targets:
             await target.upstream.aclose()
+        if self.disk_watch is not None:
+            await self.disk_watch.aclose()
         await self.store.aclose()
         if self.ledger is not None:
             await self.ledger.aclose()
@@ -148,6 +152,7 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         gauges=gauges,
         ledger=ledger,
         store=store,
+        disk_watch=DiskWatch(store, gauges) if isinstance(store, DiskStore) else None,
         log=log,
     )
 

@@ -176,6 +176,11 @@ class DiskStore:
         """As `Store.count`. Among the writes: a long search then keeps no `get` waiting."""
         return await self._write(partial(_count, selector=selector))
 
+    async def measure(self, selector: Selector) -> tuple[int, int]:
+        """Return how many entries ``selector`` means, and their bytes as `Entry.size_bytes`."""
+        meant = await self._write(partial(_measure, selector=selector))
+        return meant.entries, meant.size_bytes
+
     async def invalidate(self, selector: Selector) -> int:
         """As `Store.invalidate`; flushed to disk.
 
@@ -287,6 +292,10 @@ def _remove_if_corrupt(write: Write, key: CacheKey) -> None:
 
 def _count(write: Write, selector: Selector) -> int:
     return entries.measure(write.connection, selector).entries
+
+
+def _measure(write: Write, selector: Selector) -> entries.Gone:
+    return entries.measure(write.connection, selector)
 
 
 def _invalidate(write: Write, selector: Selector) -> int:
