@@ -10,7 +10,9 @@ from stepwell.wire.sse import DONE, format_event, read_events
 
 JsonObject = dict[str, Any]
 
-_IN_EVERY_CHUNK = ("id", "created", "model", "service_tier", "system_fingerprint")
+_IN_EVERY_CHUNK = ("id", "object", "created", "model", "service_tier", "system_fingerprint")
+_FIRST = ("id", "object", "created", "model", "choices", "usage")
+"""The order servers write an answer in; it means nothing, but it is what people expect to see."""
 _ONLY_IN_STREAMS = frozenset({"choices", "object", "obfuscation", "usage"})
 _REPEATED = frozenset({"id", "index", "role", "type"})
 """Strings that some servers send with every delta: said again, not continued."""
@@ -79,7 +81,7 @@ def add_up(
             add(choices.setdefault(index, {"index": index}), piece)
     answer["object"] = object_name
     answer["choices"] = [choices[index] for index in sorted(choices)]
-    return answer
+    return {name: answer[name] for name in _FIRST if name in answer} | answer
 
 
 def replace(target: JsonObject, name: str, value: object) -> None:
@@ -176,9 +178,8 @@ class ChunkWriter:
     """
 
     def __init__(self, answer: JsonObject, object_name: str, *, include_usage: bool) -> None:
-        self._head: JsonObject = {"object": object_name} | {
-            name: answer[name] for name in _IN_EVERY_CHUNK if name in answer
-        }
+        own = {**answer, "object": object_name}
+        self._head: JsonObject = {name: own[name] for name in _IN_EVERY_CHUNK if name in own}
         self._tail = {
             name: value
             for name, value in answer.items()
