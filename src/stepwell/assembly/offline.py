@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from stepwell.assembly.checks import data_directory, secret_of
 from stepwell.assembly.house import House, Plan, build_house
-from stepwell.assembly.serve import data_directory, secret_of
 from stepwell.assembly.settings import Log, Settings
 from stepwell.assembly.upstreams import http_targets
 from stepwell.core.errors import ConfigError

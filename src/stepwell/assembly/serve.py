@@ -15,16 +15,13 @@ from types import FrameType
 from uvicorn import Config, Server
 from uvicorn.supervisors import Multiprocess
 
-from stepwell.assembly.authentication import make_authenticator
-from stepwell.assembly.environment import default_data_dir, secret_from
-from stepwell.assembly.house import Plan, request_classes, routes
-from stepwell.assembly.secret import namespace_secret
+from stepwell.assembly.checks import check, data_directory, secret_of
+from stepwell.assembly.house import Plan
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.worker import Worker
 from stepwell.core.errors import ConfigError
 from stepwell.engines.embedded import EmbeddedEngine, EngineAddress
 from stepwell.gateway.protocol import GatewayProtocol
-from stepwell.keys.namespace import SECRET_BYTES
 
 Say = Callable[[str], None]
 """Takes a line of progress."""
@@ -63,46 +60,6 @@ def serve(settings: Settings, say: Say) -> None:
 def _leave(_number: int, _frame: FrameType | None) -> None:
     """Leave through all ``finally`` blocks. Uvicorn raises the signal again when it has stopped."""
     sys.exit(0)
-
-
-def data_directory(settings: Settings) -> Path:
-    """Return where this installation keeps its data."""
-    if settings.data_dir is None:
-        return default_data_dir()
-    return Path(settings.data_dir).expanduser()
-
-
-def secret_of(settings: Settings, data_dir: Path) -> bytes:
-    """Return the secret that namespaces are derived with.
-
-    Raises:
-        ConfigError: It cannot be had.
-    """
-    name = settings.auth.namespace_secret_env
-    if name is None:
-        return namespace_secret(data_dir)
-    secret = secret_from(name, setting="auth.namespace_secret_env").encode()
-    if len(secret) < SECRET_BYTES:
-        raise ConfigError(
-            f"auth.namespace_secret_env: {name} holds {len(secret)} characters;"
-            f" allowed: {SECRET_BYTES} or more."
-        )
-    return secret
-
-
-def check(settings: Settings, secret: bytes) -> None:
-    """Check what can be checked without starting anything.
-
-    Raises:
-        ConfigError: Names the key, its value and what is allowed.
-    """
-    routes(settings, request_classes(settings))
-    make_authenticator(settings.auth, secret)
-    for name, upstream in settings.upstreams.items():
-        if upstream.api_key_env is not None:
-            secret_from(upstream.api_key_env, setting=f"upstreams.{name}.api_key_env")
-    if settings.server.admin_token_env is not None:
-        secret_from(settings.server.admin_token_env, setting="server.admin_token_env")
 
 
 @contextmanager

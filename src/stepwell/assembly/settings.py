@@ -101,11 +101,13 @@ class Upstream(Table, frozen=True):
     revision: str = ""
     """Part of every cache key. Change it when the same server starts to answer differently."""
     connect_timeout_seconds: PositiveSeconds = 5
+    """How long a connection may take to make, TLS included."""
     first_byte_timeout_seconds: PositiveSeconds = 600
     """How long the reply's head may take; a non-streamed answer comes only when it is done."""
     chunk_timeout_seconds: PositiveSeconds = 120
     """How long a stream may pause."""
     max_connections: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
+    """Of each worker; further calls wait for a free one."""
 
     def __post_init__(self) -> None:
         if (self.kind == "openai") != (self.base_url is not None):
@@ -128,7 +130,9 @@ class Memory(Table, frozen=True):
     """``[stores.memory]``: each worker's own tier."""
 
     max_entries: Count = 100_000
+    """Answers a worker holds at most."""
     max_bytes: Bytes = 256 << 20
+    """Bytes of answers a worker holds at most; another quarter is for their other forms."""
     policy: Literal["adaptive", "lru", "lfu"] = "adaptive"
     """What leaves first when it is full, after what has expired."""
 
@@ -137,6 +141,7 @@ class Disk(Table, frozen=True):
     """``[stores.disk]``: what the workers share, and what survives a restart."""
 
     enabled: bool = True
+    """Without it, answers stay in each worker's memory and end with it."""
     max_bytes: Bytes = 4 << 30
     """Bound of all stored answers; the least used leave first, after what has expired."""
     timeout_seconds: PositiveSeconds = 0.25
@@ -163,23 +168,30 @@ class Class(Table, frozen=True):
     ttl_seconds: Seconds | None = None
     """How long an answer is fresh; 0: never cached."""
     layers: tuple[LayerName, ...] | None = None
+    """Layers that may answer, cheapest first."""
     stale_while_revalidate_seconds: Seconds | None = None
+    """How long an expired answer is served while a new one is fetched behind it."""
     stale_if_error_seconds: Seconds | None = None
+    """How long an expired answer is served when the model server fails."""
     sources: tuple[str, ...] | None = None
     """Named sources every answer of the class depends on."""
     store_truncated: bool | None = None
     """Whether answers cut at a length limit are stored."""
     max_answer_bytes: Annotated[int, Meta(ge=1, le=64 << 20)] | None = None
+    """Larger answers are passed on and not stored."""
     level: Literal["strict", "general", "faq"] | None = None
+    """How alike two questions must be for one answer, where the semantic layer may answer."""
 
 
 class RouteRule(Table, frozen=True):
     """One ``[[routes]]``: requests that belong to a class. All that is given must match."""
 
     request_class: str = field(name="class")
+    """Name of the class."""
     model: str | None = None
     """Pattern of the model's name."""
     endpoint: Literal["chat/completions", "completions", "responses"] | None = None
+    """The operation, as in its path."""
     system_sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")] | None = None
     """SHA-256 of the system prompt, in hex; ``stepwell explain`` prints it."""
     pattern: str | None = None
@@ -190,20 +202,25 @@ class Price(Table, frozen=True):
     """``[prices.models."PATTERN"]``: money per million tokens."""
 
     input_per_million: Annotated[float, Meta(ge=0)]
+    """Of prompt tokens."""
     output_per_million: Annotated[float, Meta(ge=0)]
+    """Of completion tokens."""
 
 
 class Prices(Table, frozen=True):
     """``[prices]``: what the ledger multiplies tokens with."""
 
     currency: Annotated[str, Meta(pattern="^[A-Z]{3}$")] = "USD"
+    """ISO 4217 code; a label, nothing is converted."""
     models: dict[str, Price] = field(default_factory=dict)
+    """Prices by model name or pattern; a plain name counts before patterns."""
 
 
 class Log(Table, frozen=True):
     """``[log]``: one JSON line per request."""
 
     target: Literal["stdout", "stderr", "off"] = "stderr"
+    """Where the lines go."""
 
 
 class Settings(Table, frozen=True):

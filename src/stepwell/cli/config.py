@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import tomli_w
 
+from stepwell.assembly.checks import check, data_directory, secret_of
 from stepwell.assembly.house import request_classes
-from stepwell.assembly.serve import check, data_directory, secret_of
 from stepwell.assembly.settings import parse_settings
 from stepwell.cli.options import Subparsers, add_settings_options, read_settings
 

@@ -10,12 +10,12 @@ import orjson
 
 from stepwell.assembly.environment import secret_from
 from stepwell.assembly.house import House
-from stepwell.assembly.offline import offline_house
 from stepwell.assembly.settings import Settings
 from stepwell.cli.options import (
     Subparsers,
     add_settings_options,
     add_upstream_option,
+    needs,
     read_settings,
 )
 from stepwell.core.entry import Entry
@@ -98,6 +98,8 @@ def run(options: argparse.Namespace) -> int:
 async def _explain(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
     raw = sys.stdin.buffer.read() if options.file == "-" else _read(Path(options.file))
     body, headers = parse_body(raw), _headers(options.header)
+    with needs("gateway"):
+        from stepwell.assembly.offline import offline_house  # noqa: PLC0415  (an extra)
     async with offline_house(settings) as house:
         endpoint = Endpoint(options.endpoint) if options.endpoint else endpoint_of(body)
         tenant = _tenant(settings, options, house.secret)

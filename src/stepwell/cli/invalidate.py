@@ -3,11 +3,10 @@
 import argparse
 import asyncio
 
-from stepwell.assembly.offline import offline_house
 from stepwell.assembly.settings import Settings
-from stepwell.cli.options import Subparsers, add_settings_options, read_settings
+from stepwell.cli.options import Subparsers, add_settings_options, needs, read_settings
 from stepwell.core.entry import Selector
-from stepwell.gateway.admin import Invalidation, selector_of
+from stepwell.gateway.selection import Invalidation, selector_of
 
 _DESCRIPTION = """\
 Make answers go: those that match everything given. Without --yes it only says how many that are.
@@ -68,6 +67,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _invalidate(settings: Settings, selector: Selector, *, really: bool) -> int:
+    with needs("gateway"):
+        from stepwell.assembly.offline import offline_house  # noqa: PLC0415  (an extra)
     async with offline_house(settings) as house:
         if really:
             return await house.exact.invalidate(selector)

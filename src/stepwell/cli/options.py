@@ -1,6 +1,8 @@
 """Options that several commands have, and what they make of the settings."""
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,11 +10,28 @@ import msgspec
 
 from stepwell.assembly.environment import config_file
 from stepwell.assembly.settings import Settings, load_settings, parse_settings
+from stepwell.core.errors import ConfigError
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  (no public name)
 else:
     Subparsers = object
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Import inside what an extra brings.
+
+    Raises:
+        ConfigError: It is not installed; says how to.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(
+            f"this needs the package {error.name}, which is not installed:"
+            f" pip install 'stepwell[{extra}]'"
+        ) from error
 
 
 def add_settings_options(parser: argparse.ArgumentParser) -> None:

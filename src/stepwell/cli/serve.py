@@ -3,11 +3,11 @@
 import argparse
 import sys
 
-from stepwell.assembly.serve import serve
 from stepwell.cli.options import (
     Subparsers,
     add_settings_options,
     add_upstream_option,
+    needs,
     read_settings,
 )
 
@@ -48,5 +48,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve."""
+    with needs("gateway"):
+        from stepwell.assembly.serve import serve  # noqa: PLC0415  (an extra)
     serve(read_settings(options), lambda line: print(line, file=sys.stderr, flush=True))
     return 0

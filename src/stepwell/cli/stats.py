@@ -3,8 +3,8 @@
 import argparse
 import sys
 
+from stepwell.assembly.checks import data_directory
 from stepwell.assembly.house import LEDGER_FILE
-from stepwell.assembly.serve import data_directory
 from stepwell.cli.options import Subparsers, add_settings_options, read_settings
 from stepwell.core.errors import ConfigError
 from stepwell.telemetry.ledger import read_totals

@@ -4,39 +4,24 @@ Off beyond loopback unless a token is configured. Without one, only a caller tha
 gateway by a loopback name is let in, so that no web page can reach it through a browser.
 """
 
-import ipaddress
 from typing import TypeVar
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from stepwell.core.entry import Selector, SourceValue
+from stepwell.core.entry import SourceValue
 from stepwell.core.errors import RequestError, StoreError
-from stepwell.core.names import EVERYONE, CacheKey, Namespace
+from stepwell.core.names import EVERYONE, Namespace
 from stepwell.gateway.auth import is_token
 from stepwell.gateway.http import header_fields, read_body
+from stepwell.gateway.loopback import is_loopback
 from stepwell.gateway.parts import Parts
+from stepwell.gateway.selection import Invalidation, from_hex, selector_of
 
 MAX_BODY_BYTES = 64 << 10
 
 _T = TypeVar("_T")
-
-
-class Invalidation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of ``POST /admin/invalidate``. What is given must all match."""
-
-    key: str | None = None
-    """As in ``X-Stepwell-Key``."""
-    namespace: str | None = None
-    """As in the log's ``tenant``."""
-    model: str | None = None
-    request_class: str | None = msgspec.field(default=None, name="class")
-    tag: str | None = None
-    everything: bool = False
-    """Must be true where nothing else is given."""
-    dry_run: bool = True
-    """Count what would go; nothing goes unless this is false."""
 
 
 class SourceMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,7 +62,7 @@ class Admin:
         asked = await self._read(request, SourceMove)
         namespace = EVERYONE
         if asked.namespace is not None:
-            namespace = Namespace(_from_hex("namespace", asked.namespace, len(EVERYONE)))
+            namespace = Namespace(from_hex("namespace", asked.namespace, len(EVERYONE)))
         try:
             moved = await self._parts.exact.move_source(
                 namespace, SourceValue(asked.name, asked.value)
@@ -111,52 +96,9 @@ class Admin:
             return
         peer = (request.scope.get("client") or ("", 0))[0]
         name = request.url.hostname or ""
-        if not (_is_loopback(peer) and _is_loopback(name)) or "x-forwarded-for" in fields:
+        if not (is_loopback(peer) and is_loopback(name)) or "x-forwarded-for" in fields:
             message = "The admin routes are for loopback only; set server.admin_token_env."
             raise RequestError(message, status=403, code="admin_off")
-
-
-def selector_of(asked: Invalidation) -> Selector:
-    """Return the entries an invalidation means.
-
-    Raises:
-        RequestError: It says nothing, or not what a key or namespace looks like.
-    """
-    key = None if asked.key is None else _from_hex("key", asked.key, 32)
-    namespace = (
-        None if asked.namespace is None else _from_hex("namespace", asked.namespace, len(EVERYONE))
-    )
-    selector = Selector(
-        namespace=None if namespace is None else Namespace(namespace),
-        key=None if key is None else CacheKey(key),
-        model=asked.model,
-        request_class=asked.request_class,
-        tag=asked.tag,
-    )
-    if (selector == Selector()) != asked.everything:
-        raise RequestError(
-            "Say which entries: key, namespace, model, class or tag; or everything, alone."
-        )
-    return selector
-
-
-def _from_hex(name: str, text: str, length: int) -> bytes:
-    try:
-        value = bytes.fromhex(text)
-    except ValueError:
-        value = b""
-    if len(value) != length:
-        raise RequestError(f"{name} must be {2 * length} hexadecimal digits.", param=name)
-    return value
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _unavailable(error: StoreError) -> Response:

@@ -6,8 +6,9 @@ import msgspec
 
 from stepwell.core.events import Result
 from stepwell.core.names import Endpoint
-from stepwell.gateway.admin import Invalidation, SourceMove
+from stepwell.gateway.admin import SourceMove
 from stepwell.gateway.request_schemas import EMBEDDINGS_SCHEMA, REQUEST_SCHEMAS, Schema
+from stepwell.gateway.selection import Invalidation
 from stepwell.telemetry.savings import Statement
 
 _REF = "#/components/schemas/{name}"

@@ -5,7 +5,7 @@ offset derived from the key. The lock goes when its holder dies, however it dies
 names the holder, so there is nothing to register and nothing to clean up. Who finds the lock taken
 reads the reply from the holder, over a Unix socket, as it comes.
 
-Two keys whose offsets are equal (63 bits) would at worst not be shared.
+Two keys whose offsets are equal (62 bits) would at worst not be shared.
 """
 
 import asyncio
@@ -264,9 +264,8 @@ async def _send(writer: asyncio.StreamWriter, kind: bytes, body: bytes) -> None:
 
 def _socket_directory(directory: Path) -> Path:
     """Return where the sockets are: in ``directory``, or, if its path is too long, elsewhere."""
-    inside = directory / "workers"
-    if len(os.fsencode(inside)) + len("/4194304.sock") <= _MAX_SOCKET_PATH:
-        return inside
+    if len(os.fsencode(directory)) + len("/4194304.sock") <= _MAX_SOCKET_PATH:
+        return directory
     name = hashlib.sha256(os.fsencode(directory.absolute())).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"stepwell-{os.getuid()}-{name}"
 

@@ -1,0 +1,68 @@
+"""What can be told of the settings without starting anything."""
+
+from pathlib import Path
+
+from stepwell.assembly.authentication import make_authenticator
+from stepwell.assembly.environment import default_data_dir, secret_from
+from stepwell.assembly.house import request_classes, routes
+from stepwell.assembly.secret import namespace_secret
+from stepwell.assembly.settings import Settings
+from stepwell.core.errors import ConfigError
+from stepwell.gateway.loopback import is_loopback
+from stepwell.keys.namespace import SECRET_BYTES
+
+
+def data_directory(settings: Settings) -> Path:
+    """Return where this installation keeps its data."""
+    if settings.data_dir is None:
+        return default_data_dir()
+    return Path(settings.data_dir).expanduser()
+
+
+def secret_of(settings: Settings, data_dir: Path) -> bytes:
+    """Return the secret that namespaces are derived with.
+
+    Raises:
+        ConfigError: It cannot be had.
+    """
+    name = settings.auth.namespace_secret_env
+    if name is None:
+        return namespace_secret(data_dir)
+    secret = secret_from(name, setting="auth.namespace_secret_env").encode()
+    if len(secret) < SECRET_BYTES:
+        raise ConfigError(
+            f"auth.namespace_secret_env: {name} holds {len(secret)} characters;"
+            f" allowed: {SECRET_BYTES} or more."
+        )
+    return secret
+
+
+def check(settings: Settings, secret: bytes) -> None:
+    """Check what can be checked without starting anything.
+
+    Raises:
+        ConfigError: Names the key, its value and what is allowed.
+    """
+    routes(settings, request_classes(settings))
+    make_authenticator(settings.auth, secret)
+    for name, upstream in settings.upstreams.items():
+        if upstream.api_key_env is not None:
+            secret_from(upstream.api_key_env, setting=f"upstreams.{name}.api_key_env")
+    if settings.server.admin_token_env is not None:
+        secret_from(settings.server.admin_token_env, setting="server.admin_token_env")
+    _check_open_door(settings)
+
+
+def _check_open_door(settings: Settings) -> None:
+    """Refuse to lend the operator's key to anybody who can reach the gateway.
+
+    Raises:
+        ConfigError: Callers' keys are passed through unseen, to a server that gets another.
+    """
+    lent = [name for name, table in settings.upstreams.items() if table.api_key_env is not None]
+    if settings.auth.mode == "passthrough" and lent and not is_loopback(settings.server.host):
+        raise ConfigError(
+            f"auth.mode is 'passthrough', upstreams.{lent[0]} is sent the key of api_key_env, and"
+            f" server.host is {settings.server.host!r}: nobody would check who asks. Allowed:"
+            " auth.mode 'keys', or 'shared' if everybody who can reach it may; or a loopback host."
+        )
