@@ -167,7 +167,7 @@ def _about_step(step: Step, now: float) -> dict[str, Any]:
     match step:
         case Serve():
             what = {"would": "answer from the cache", "trail": say(step.outcome)}
-            return {**what, **_about_entry(step.entry, now), "refresh": step.refresh}
+            return {**what, **_about_entry(step.outcome.entry, now), "refresh": step.refresh}
         case Forward():
             return {
                 "would": "ask the model server",

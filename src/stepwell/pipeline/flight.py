@@ -62,6 +62,8 @@ class Flight:
         self.head: Head | None = None
         self.end: End | None = None
         self.kept_whole = True
+        self.stopped = False
+        """Everybody has left: the call is being cancelled, and must not be joined."""
         self.borrowed = False
         """The reply is another worker's, or was stored by one meanwhile: no call was made here."""
         self._max_kept_bytes = max_kept_bytes
@@ -124,6 +126,7 @@ class Flight:
         self._readers.discard(reader)
         self._wake()
         if not self._readers and self.end is None and self._writer is not None:
+            self.stopped = True
             self._writer.cancel()
 
     def chunk(self, index: int) -> bytes | None:

@@ -79,7 +79,9 @@ class Flights:
     def under_way(self, key: CacheKey) -> Flight | None:
         """Return the flight for ``key`` that can still be joined, if there is one."""
         flight = self._open.get(key)
-        return flight if flight is not None and flight.kept_whole else None
+        if flight is None or flight.stopped or not flight.kept_whole:
+            return None
+        return flight
 
     def to_join(self, question: Question) -> Flight | None:
         """Return the flight whose answer is as good as a new one for ``question``, if any is.

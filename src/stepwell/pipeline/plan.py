@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from stepwell.core.entry import Entry
 from stepwell.core.errors import RequestError
 from stepwell.core.outcome import Bypass, Hit, Miss, Outcome, Stale
 from stepwell.pipeline.question import Question
@@ -24,7 +23,6 @@ class LookUp:
 class Serve:
     """Answer with what was found."""
 
-    entry: Entry
     outcome: Hit | Stale
     refresh: bool = False
     """Fetch a new answer behind this one."""
@@ -71,7 +69,7 @@ def next_step(question: Question, found: Hit | Stale | Miss, now: float) -> Step
     """Decide what follows from what the layers found."""
     match found:
         case Hit():
-            return Serve(found.entry, found)
+            return Serve(found)
         case Stale():
             return _after_stale(question, found, now)
         case Miss():
@@ -83,10 +81,10 @@ def next_step(question: Question, found: Hit | Stale | Miss, now: float) -> Step
 def _after_stale(question: Question, stale: Stale, now: float) -> Step:
     request_class, directives = question.request_class, question.directives
     if may_serve_expired(stale, request_class, directives, now):
-        return Serve(stale.entry, stale)
+        return Serve(stale)
     if may_serve_while_revalidating(stale, request_class, now):
         refresh = _may_fill(question) and not directives.only_if_cached
-        return Serve(stale.entry, stale, refresh=refresh)
+        return Serve(stale, refresh=refresh)
     on_error = may_serve_on_error(stale, request_class, now)
     return _forward(question, stale, stale if on_error else None)
 

@@ -1,6 +1,6 @@
 """One request, ready to be walked through the layers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stepwell.core.entry import SourceValue
 from stepwell.core.names import CacheKey, Endpoint, Namespace
@@ -32,6 +32,12 @@ class Question:
     sources: tuple[SourceValue, ...] = ()
     """Values of named sources the request states."""
     tags: tuple[str, ...] = ()
+    may_be_repeat: bool = field(init=False, compare=False)
+    """Whether the layers are asked at all; told once, as it is needed on the hot path."""
+
+    def __post_init__(self) -> None:
+        asked = self.bypass is None and self.key is not None and self.namespace is not None
+        object.__setattr__(self, "may_be_repeat", asked and not self.directives.no_cache)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,18 +72,20 @@ class Runner:
 
         This is the hot path: what it declines, `answer` does in full. Cost: a few microseconds.
         """
-        if question.key is None or question.namespace is None:
+        key, namespace = question.key, question.namespace
+        if not question.may_be_repeat or key is None or namespace is None:
             return None
-        if not isinstance(first_step(question), LookUp) or self._states_news(question):
+        if question.sources and self._states_news(question):
             return None
-        entry = self._exact.peek(question.key)
+        entry = self._exact.peek(key)
         if entry is None:
             return None
-        found = self._judge(question, question.namespace, entry, Tier.MEMORY)
+        now = self._clock.now()
+        found = self._judge(question, namespace, entry, Tier.MEMORY, now)
         if not isinstance(found, Hit):
             return None
         try:
-            return self._serve(question, entry, found)
+            return self._serve(question, found, now)
         except Unrenderable:
             return None
 
@@ -106,7 +108,7 @@ class Runner:
             case Serve():
                 if step.refresh:
                     self._refresh(ask)
-                return self._serve(question, step.entry, step.outcome)
+                return self._serve(question, step.outcome, self._clock.now())
             case Forward():
                 return await self._forward(ask, step)
             case _:
@@ -158,14 +160,14 @@ class Runner:
             self._renderings.of(entry, question.shape)
         except Unrenderable:
             return Miss(LayerName.EXACT, "stored without the usage asked for")
-        return self._judge(question, question.namespace, entry, tier)
+        return self._judge(question, question.namespace, entry, tier, self._clock.now())
 
     def _judge(
-        self, question: Question, namespace: Namespace, entry: Entry, tier: Tier
+        self, question: Question, namespace: Namespace, entry: Entry, tier: Tier, now: float
     ) -> Hit | Stale:
         verdict = judge(
             entry,
-            self._clock.now(),
+            now,
             question.directives,
             question.request_class,
             lambda name: self._exact.source_value(namespace, name),
@@ -175,9 +177,9 @@ class Runner:
             return Hit(entry, LayerName.EXACT, tier)
         return Stale(entry, LayerName.EXACT, tier, verdict)
 
-    def _serve(self, question: Question, entry: Entry, found: Hit | Stale) -> Served:
+    def _serve(self, question: Question, found: Hit | Stale, now: float) -> Served:
+        entry = found.entry
         body = self._renderings.of(entry, question.shape)
-        now = self._clock.now()
         return Served(
             result=Result.HIT if isinstance(found, Hit) else Result.STALE,
             outcome=found,
@@ -222,7 +224,7 @@ class Runner:
         reader.leave()
         if again or step.fallback is None:
             return await self._forward(ask, step, after=flight)
-        served = self._serve(ask.question, step.fallback.entry, step.fallback)
+        served = self._serve(ask.question, step.fallback, self._clock.now())
         served.trail = (*served.trail, f"{ask.question.upstream}: failed")
         return served
 

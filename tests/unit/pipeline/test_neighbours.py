@@ -1,0 +1,368 @@
+"""Two processes of one machine agree on who flies, and read each other's flights."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from stepwell.core.entry import SourceValue
+from stepwell.core.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
+from stepwell.core.names import Form, Position
+from stepwell.pipeline.fill import Made
+from stepwell.pipeline.flight import Crashed, Flight, Head, Landed
+from stepwell.pipeline.neighbours import Followed, Neighbours
+from stepwell.testing.entries import make_key
+
+KEY = make_key("question")
+SOURCES = (SourceValue("faq", "v1"),)
+MADE = Made(Position(5), SOURCES, Position(3))
+
+NEIGHBOUR = """
+import asyncio, sys
+from pathlib import Path
+from stepwell.core.entry import SourceValue
+from stepwell.core.errors import UpstreamBroken, UpstreamTimeout
+from stepwell.core.names import Form, Position
+from stepwell.pipeline.fill import Made
+from stepwell.pipeline.flight import Crashed, Flight, Head, Landed
+from stepwell.pipeline.neighbours import Neighbours
+from stepwell.testing.entries import make_key
+
+MADE = Made(Position(5), (SourceValue("faq", "v1"),), Position(3))
+flights = {}
+
+async def obey(neighbours, verb, name, word):
+    key = make_key(name)
+    flight = flights.get(key)
+    match verb:
+        case "claim":
+            return neighbours.claim(key)
+        case "release":
+            return neighbours.release(key)
+        case "fly":
+            flights[key] = Flight(MADE, max_kept_bytes=2**30)
+        case "begin":
+            flight.begin(Head(int(word), (("x-request-id", "req_1"),), Form.SSE))
+        case "say":
+            await flight.extend(word.encode())
+        case "land":
+            flight.finish(Landed(None))
+        case "crash":
+            kind = {"late": UpstreamTimeout, "broken": UpstreamBroken}[word]
+            flight.finish(Crashed(kind("it failed", upstream="up")))
+        case "readers":
+            return len(flight._readers)
+
+async def main():
+    neighbours = Neighbours(Path(sys.argv[1]), flights.get)
+    await neighbours.start()
+    print("ready", flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        print(await obey(neighbours, *line.split()), flush=True)
+    await neighbours.aclose()
+
+asyncio.run(main())
+"""
+
+
+class Neighbour:
+    """Another process that does as it is told."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.number = process.pid
+
+    async def do(self, verb: str, word: str = "-", *, name: str = "question") -> str:
+        """Have one thing done; return what it said."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{verb} {name} {word}\n".encode())
+        return (await self._process.stdout.readline()).decode().strip()
+
+    async def kill(self) -> None:
+        """End it as the kernel would."""
+        self._process.send_signal(signal.SIGKILL)
+        await self._process.wait()
+
+
+@contextlib.asynccontextmanager
+async def _neighbour(directory: Path) -> AsyncIterator[Neighbour]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", NEIGHBOUR, str(directory)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert await process.stdout.readline() == b"ready\n"
+        yield Neighbour(process)
+    finally:
+        process.stdin.close()
+        await process.wait()
+
+
+@pytest.fixture
+async def neighbour(tmp_path: Path) -> AsyncIterator[Neighbour]:
+    """Another process that shares the test's directory."""
+    async with _neighbour(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+async def us(tmp_path: Path) -> AsyncIterator[Neighbours]:
+    """This process, which has no flights of its own."""
+    neighbours = Neighbours(tmp_path, lambda _: None)
+    await neighbours.start()
+    yield neighbours
+    await neighbours.aclose()
+
+
+async def follow(
+    us: Neighbours, neighbour: Neighbour, flight: Flight, *, patience_seconds: float = 10
+) -> Followed:
+    """Read the neighbour's flight."""
+    return await us.follow(neighbour.number, KEY, flight, patience_seconds=patience_seconds)
+
+
+def make_flight(made: Made = MADE) -> Flight:
+    """Return a flight to copy into."""
+    return Flight(made, max_kept_bytes=1 << 30)
+
+
+async def test_one_process_flies_at_a_time(us: Neighbours, neighbour: Neighbour) -> None:
+    """The other is told who does; keys do not get in each other's way."""
+    assert us.claim(KEY) is None
+    assert await neighbour.do("claim") == str(os.getpid())
+    assert await neighbour.do("claim", name="another") == "None"
+    assert us.claim(make_key("another")) == neighbour.number
+
+    us.release(KEY)
+    assert await neighbour.do("claim") == "None"
+    assert us.claim(KEY) == neighbour.number
+    await neighbour.do("release")
+    assert us.claim(KEY) is None
+
+
+async def test_a_dead_process_holds_nothing(us: Neighbours, neighbour: Neighbour) -> None:
+    """However it died, and without anybody cleaning up."""
+    await neighbour.do("claim")
+    assert us.claim(KEY) == neighbour.number
+    await neighbour.kill()
+    assert us.claim(KEY) is None
+
+
+async def test_a_process_that_leaves_holds_nothing(us: Neighbours, neighbour: Neighbour) -> None:
+    """Its locks go with it; leaving twice, and letting go after, do no harm."""
+    us.claim(KEY)
+    await us.aclose()
+    await us.aclose()
+    us.release(KEY)
+    assert await neighbour.do("claim") == "None"
+
+
+async def test_a_flight_is_read_as_it_comes(us: Neighbours, neighbour: Neighbour) -> None:
+    """Head and chunks are here before the end is, and the whole reply in the end."""
+    await neighbour.do("fly")
+    flight = make_flight()
+    following = asyncio.create_task(follow(us, neighbour, flight))
+    reader = flight.join()
+    await neighbour.do("begin", "201")
+    assert await reader.head() == Head(201, (("x-request-id", "req_1"),), Form.SSE)
+    chunks = reader.chunks()
+    for word in ("one", "two"):
+        await neighbour.do("say", word)
+        assert await anext(chunks) == word.encode()
+    await neighbour.do("land")
+    assert await following is Followed.TO_THE_END
+    assert (flight.end, flight.body()) == (Landed(None), b"onetwo")
+
+
+async def test_a_flight_can_be_read_after_its_beginning(
+    us: Neighbours, neighbour: Neighbour
+) -> None:
+    """From its first byte on, however late."""
+    await neighbour.do("fly")
+    await neighbour.do("begin", "200")
+    await neighbour.do("say", "early")
+    flight = make_flight()
+    following = asyncio.create_task(follow(us, neighbour, flight))
+    assert await anext(flight.join().chunks()) == b"early"
+    await neighbour.do("land")
+    assert await following is Followed.TO_THE_END
+
+
+async def test_a_flight_that_is_not_there(us: Neighbours, neighbour: Neighbour) -> None:
+    """It has landed or not begun; or the process has no socket, or is not known."""
+    assert await follow(us, neighbour, make_flight()) is Followed.NOT_THERE
+    for nobody in (0, 2**22 + 1):
+        followed = await us.follow(nobody, KEY, make_flight(), patience_seconds=10)
+        assert followed is Followed.NOT_THERE
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        Made(Position(9), SOURCES, Position(6)),
+        Made(Position(5), (), Position(3)),
+        Made(Position(5), (SourceValue("faq", "v2"),), Position(3)),
+    ],
+)
+async def test_a_flight_of_the_past_is_not_read(
+    us: Neighbours, neighbour: Neighbour, made: Made
+) -> None:
+    """Its call was made before an invalidation, or under another value of a source."""
+    await neighbour.do("fly")
+    await neighbour.do("begin", "200")
+    flight = make_flight(made)
+    assert await follow(us, neighbour, flight) is Followed.OUTDATED
+    assert flight.head is None
+
+
+@pytest.mark.parametrize("how", ["late", "broken"])
+async def test_a_flight_that_fails_before_it_began_is_lost(
+    us: Neighbours, neighbour: Neighbour, how: str
+) -> None:
+    """Nothing was handed on, so it can be tried again."""
+    await neighbour.do("fly")
+    flight = make_flight()
+    following = asyncio.create_task(follow(us, neighbour, flight))
+    await neighbour.do("crash", how)
+    assert await following is Followed.LOST
+    assert flight.end is None
+
+
+@pytest.mark.parametrize(("how", "kind"), [("late", UpstreamTimeout), ("broken", UpstreamBroken)])
+async def test_a_flight_that_fails_later_fails_here_too(
+    us: Neighbours, neighbour: Neighbour, how: str, kind: type[UpstreamError]
+) -> None:
+    """In the same way, naming the same model server."""
+    await neighbour.do("fly")
+    flight = make_flight()
+    following = asyncio.create_task(follow(us, neighbour, flight))
+    await neighbour.do("begin", "200")
+    await neighbour.do("crash", how)
+    assert await following is Followed.TO_THE_END
+    assert isinstance(flight.end, Crashed)
+    assert type(flight.end.error) is kind
+    assert (flight.end.error.upstream, str(flight.end.error)) == ("up", "it failed")
+
+
+async def readers(neighbour: Neighbour, count: int) -> None:
+    """Return once so many read the neighbour's flight."""
+    async with asyncio.timeout(10):
+        while await neighbour.do("readers") != str(count):  # noqa: ASYNC110  (nobody tells)
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_process_that_dies_loses_its_flight(
+    us: Neighbours, neighbour: Neighbour, *, begun: bool
+) -> None:
+    """Before it began it can be tried again; after, the reply is broken."""
+    await neighbour.do("fly")
+    flight = make_flight()
+    following = asyncio.create_task(follow(us, neighbour, flight))
+    if begun:
+        await neighbour.do("begin", "200")
+        await flight.join().head()
+    await readers(neighbour, 1)
+    await neighbour.kill()
+    assert await following is (Followed.TO_THE_END if begun else Followed.LOST)
+    assert isinstance(flight.end, Crashed) is begun
+
+
+async def test_patience_is_for_the_beginning(us: Neighbours, neighbour: Neighbour) -> None:
+    """A reply that does not begin in time is given up; one that has begun may take its time."""
+    await neighbour.do("fly")
+    assert await follow(us, neighbour, make_flight(), patience_seconds=0.05) is Followed.NOT_THERE
+    await neighbour.do("begin", "200")
+    flight = make_flight()
+    following = asyncio.create_task(follow(us, neighbour, flight, patience_seconds=0.3))
+    await flight.join().head()
+    _, still_reading = await asyncio.wait((following,), timeout=0.4)
+    assert still_reading
+    await neighbour.do("land")
+    assert await following is Followed.TO_THE_END
+
+
+async def test_a_process_that_stops_reading_is_noticed(
+    us: Neighbours, neighbour: Neighbour
+) -> None:
+    """Though nothing is sent: the last reader of a flight must be able to stop its call."""
+    await neighbour.do("fly")
+    following = asyncio.create_task(follow(us, neighbour, make_flight()))
+    await readers(neighbour, 1)
+    following.cancel()
+    await readers(neighbour, 0)
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [b"", b"G", b"GET / HTTP/1.1\r\n\r\n", b"W\x00\x00\x00\x01\xff", b"W\xff\xff\xff\xff"],
+)
+async def test_junk_does_no_harm(
+    us: Neighbours, neighbour: Neighbour, tmp_path: Path, junk: bytes
+) -> None:
+    """Whoever sends it is hung up on; the next one is served."""
+    reader, writer = await asyncio.open_unix_connection(
+        tmp_path / f"{neighbour.number}.sock"
+    )
+    writer.write(junk)
+    writer.write_eof()
+    assert await reader.read() == b""
+    writer.close()
+    assert await follow(us, neighbour, make_flight()) is Followed.NOT_THERE
+
+
+@pytest.mark.parametrize(
+    ("sent", "followed"),
+    [
+        (b"", Followed.LOST),
+        (b"H\x00\x00\x00\x01\xff", Followed.LOST),
+        (b"H\xff\xff\xff\xff", Followed.LOST),
+        (b"?\x00\x00\x00\x00", Followed.NOT_THERE),
+    ],
+)
+async def test_a_reply_that_cannot_be_read_is_lost(
+    us: Neighbours, tmp_path: Path, sent: bytes, followed: Followed
+) -> None:
+    """A worker of another version, perhaps: there are other ways to an answer."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(sent)
+        writer.close()
+
+    server = await asyncio.start_unix_server(answer, tmp_path / "1.sock")
+    async with server:
+        assert await us.follow(1, KEY, make_flight(), patience_seconds=10) is followed
+
+
+async def test_a_long_path_is_no_obstacle(tmp_path: Path) -> None:
+    """Socket paths have 108 bytes; directories may be deeper."""
+    deep = tmp_path / ("d" * 100)
+    async with _neighbour(deep) as neighbour:
+        us = Neighbours(deep, lambda _: None)
+        await us.start()
+        await neighbour.do("fly")
+        await neighbour.do("crash", "late")
+        flight = make_flight()
+        assert await follow(us, neighbour, flight) is Followed.LOST
+        await us.aclose()
+
+
+async def test_a_socket_left_by_a_dead_process_is_replaced(tmp_path: Path) -> None:
+    """Process numbers come again."""
+    tmp_path.mkdir(exist_ok=True)
+    left = tmp_path / f"{os.getpid()}.sock"
+    left.touch()
+    us = Neighbours(tmp_path, lambda _: None)
+    await us.start()
+    assert left.is_socket()
+    await us.aclose()
+    assert not left.exists()
