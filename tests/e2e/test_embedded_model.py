@@ -1,4 +1,4 @@
-"""The main job as a new user has it: ``stepwell serve``, the embedded model, the official client."""
+"""The main job as a new user has it: ``stepwell serve``, the embedded model, the SDK."""
 
 import contextlib
 import importlib.util

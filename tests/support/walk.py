@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from stepwell.core.clock import Clock
 from stepwell.core.entry import SourceValue
+from stepwell.core.errors import StoreUnavailable
 from stepwell.core.events import Event
-from stepwell.core.names import CacheKey, Endpoint, Form
+from stepwell.core.names import CacheKey, Endpoint, Form, Namespace
 from stepwell.core.ports import Call, Headers
 from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.question import Ask, Question
@@ -67,10 +68,20 @@ class Heard:
         return [event for event in self.events if isinstance(event, kind)]
 
 
-def make_exact(clock: Clock, events: Heard) -> ExactLayer:
+class Forgetful(Alone):
+    """A store that cannot be told of a source."""
+
+    async def move_source(self, namespace: Namespace, name: str, value: str) -> bool:
+        """Fail."""
+        raise StoreUnavailable("the disk is gone")
+
+
+def make_exact(
+    clock: Clock, events: Heard, *, store: Callable[[MemoryStore], Alone] = Alone
+) -> ExactLayer:
     """Return an exact layer in this process alone."""
     memory = MemoryStore(Lru(), max_entries=1_000, max_bytes=1 << 24, clock=clock, events=Heard())
-    alone = Alone(memory)
+    alone = store(memory)
     return ExactLayer(memory, alone, alone, events=events)
 
 

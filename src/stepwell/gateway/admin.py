@@ -42,7 +42,11 @@ class Admin:
     async def stats(self, request: Request) -> Response:
         """Answer with the savings ledger."""
         self._admit(request)
-        return Response(await self._parts.read_statement(), media_type="application/json")
+        try:
+            statement = await self._parts.read_statement()
+        except StoreError as error:
+            return _unavailable(error)
+        return Response(statement, media_type="application/json")
 
     async def invalidate(self, request: Request) -> Response:
         """Count, or remove, the entries the body describes."""

@@ -225,7 +225,7 @@ def _admin() -> Schema:
         }
 
     return {
-        "/admin/stats": {"get": operation("stats", "Show what was saved", _ref("Statement"))},
+        "/admin/stats": {"get": operation("stats", "Show what was saved", _ref("Statement"), 503)},
         "/admin/invalidate": {
             "post": {
                 **operation("invalidate", "Count, or remove, answers", counted, 413, 415, 503),

@@ -238,7 +238,7 @@ async def test_who_does_not_read_holds_nobody_up(how: str) -> None:
         other.leave()
     else:
         waiting = asyncio.create_task(other.landed())
-    await writing
+    await asyncio.wait_for(writing, timeout=5)
     flight.finish(Landed(None))
     assert len(await reading) == len(MIB) * 2
     if waiting is not None:

@@ -306,13 +306,9 @@ async def test_a_process_that_stops_reading_is_noticed(
     "junk",
     [b"", b"G", b"GET / HTTP/1.1\r\n\r\n", b"W\x00\x00\x00\x01\xff", b"W\xff\xff\xff\xff"],
 )
-async def test_junk_does_no_harm(
-    us: Neighbours, neighbour: Neighbour, tmp_path: Path, junk: bytes
-) -> None:
+async def test_junk_does_no_harm(us: Neighbours, neighbour: Neighbour, junk: bytes) -> None:
     """Whoever sends it is hung up on; the next one is served."""
-    reader, writer = await asyncio.open_unix_connection(
-        tmp_path / f"{neighbour.number}.sock"
-    )
+    reader, writer = await asyncio.open_unix_connection(us._socket_of(neighbour.number))
     writer.write(junk)
     writer.write_eof()
     assert await reader.read() == b""
@@ -330,7 +326,7 @@ async def test_junk_does_no_harm(
     ],
 )
 async def test_a_reply_that_cannot_be_read_is_lost(
-    us: Neighbours, tmp_path: Path, sent: bytes, followed: Followed
+    us: Neighbours, sent: bytes, followed: Followed
 ) -> None:
     """A worker of another version, perhaps: there are other ways to an answer."""
 
@@ -338,7 +334,7 @@ async def test_a_reply_that_cannot_be_read_is_lost(
         writer.write(sent)
         writer.close()
 
-    server = await asyncio.start_unix_server(answer, tmp_path / "1.sock")
+    server = await asyncio.start_unix_server(answer, us._socket_of(1))
     async with server:
         assert await us.follow(1, KEY, make_flight(), patience_seconds=10) is followed
 
@@ -358,10 +354,9 @@ async def test_a_long_path_is_no_obstacle(tmp_path: Path) -> None:
 
 async def test_a_socket_left_by_a_dead_process_is_replaced(tmp_path: Path) -> None:
     """Process numbers come again."""
-    tmp_path.mkdir(exist_ok=True)
+    us = Neighbours(tmp_path, lambda _: None)
     left = tmp_path / f"{os.getpid()}.sock"
     left.touch()
-    us = Neighbours(tmp_path, lambda _: None)
     await us.start()
     assert left.is_socket()
     await us.aclose()

@@ -1,7 +1,7 @@
 """The walk of one request, around a model server that answers when the test says so."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 
 import pytest
@@ -9,6 +9,7 @@ from support.walk import (
     JSON,
     STREAM,
     STREAM_WITH_USAGE,
+    Forgetful,
     HandUpstream,
     Heard,
     completion,
@@ -22,7 +23,7 @@ from support.walk import (
 
 from stepwell.core.entry import Selector, SourceValue, Usage
 from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamUnreachable
-from stepwell.core.events import FillRefused, Result, Stored, UpstreamAnswered
+from stepwell.core.events import Degraded, FillRefused, Result, Stored, UpstreamAnswered
 from stepwell.core.names import EVERYONE, Form
 from stepwell.core.outcome import Stale, StaleReason
 from stepwell.exact.layer import ExactLayer
@@ -32,7 +33,10 @@ from stepwell.pipeline.renderings import Renderings
 from stepwell.pipeline.runner import MAX_REFRESHES, Runner
 from stepwell.pipeline.served import Body, Served
 from stepwell.policy.classes import GENERAL
+from stepwell.stores.alone import Alone
+from stepwell.stores.memory import MemoryStore
 from stepwell.testing.clock import HandClock
+from stepwell.testing.entries import make_namespace
 from stepwell.wire.controls import Directives
 from stepwell.wire.shape import Shape
 
@@ -71,11 +75,10 @@ class Walk:
         await self.answer(question)
 
 
-@pytest.fixture
-def walk() -> Walk:
-    """A walk with nothing stored and nothing under way."""
+def make_walk(store: Callable[[MemoryStore], Alone] = Alone) -> Walk:
+    """Return a walk with nothing stored and nothing under way."""
     clock, events = HandClock(), Heard()
-    exact = make_exact(clock, events)
+    exact = make_exact(clock, events, store=store)
     flights = Flights(exact, clock=clock, events=events)
     runner = Runner(
         exact,
@@ -86,6 +89,12 @@ def walk() -> Walk:
         max_wait_seconds=0.05,
     )
     return Walk(clock, events, exact, flights, runner, HandUpstream())
+
+
+@pytest.fixture
+def walk() -> Walk:
+    """A walk with nothing stored and nothing under way."""
+    return make_walk()
 
 
 async def body_of(served: Served) -> bytes:
@@ -620,3 +629,38 @@ async def test_the_outcome_says_why_the_model_server_was_asked(walk: Walk) -> No
     assert isinstance(served.outcome, Stale)
     assert served.outcome.reason is StaleReason.EXPIRED
     assert served.key == key_of(plain)
+
+
+async def test_a_stored_stream_without_usage_is_a_miss_for_who_needs_it(walk: Walk) -> None:
+    """The long way says so, too, and then stores an answer that serves all."""
+    reply = walk.upstream.reply(form=Form.SSE)
+    reply.say(*[event for event in stream_of("a") if b"total_tokens" not in event])
+    reply.end()
+    await body_of(await walk.answer(make_question(shape=STREAM)))
+    walk.upstream.reply(completion())
+    missed = await walk.answer(make_question())
+    assert missed.trail[0] == "exact: miss, stored without the usage asked for"
+    for shape in (JSON, STREAM, STREAM_WITH_USAGE):
+        assert (await walk.answer(make_question(shape=shape))).result is Result.HIT
+
+
+async def test_a_source_that_cannot_be_made_known_is_still_this_requests_own() -> None:
+    """The store fails, which is an event; the request is judged by the value it states."""
+    walk = make_walk(Forgetful)
+    v1, v2 = [(SourceValue("faq", value),) for value in ("v1", "v2")]
+    walk.upstream.reply(completion("of v1"))
+    assert (await walk.answer(make_question(sources=v1))).result is Result.MISS
+    assert (await walk.answer(make_question(sources=v1))).result is Result.HIT
+    walk.upstream.reply(completion("of v2"))
+    moved = await walk.answer(make_question(sources=v2))
+    assert (moved.result, moved.body) == (Result.MISS, completion("of v2"))
+    assert set(walk.events.of(Degraded)) == {Degraded("sources", "the disk is gone")}
+
+
+async def test_a_stated_source_is_noted_even_where_the_cache_is_not_asked(walk: Walk) -> None:
+    """With ``no-cache``: others must not go on under the old value."""
+    news = (SourceValue("faq", "v1"),)
+    walk.upstream.reply(completion())
+    await walk.answer(make_question(sources=news, directives=Directives(no_cache=True)))
+    assert walk.exact.source_value(make_namespace("tenant"), "faq") == "v1"
+    assert (await walk.answer(make_question())).result is Result.HIT

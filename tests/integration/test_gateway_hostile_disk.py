@@ -1,0 +1,166 @@
+"""The disk is full, cannot be written to, is broken or held up: requests are answered all the same.
+
+What the disk store makes of it has tests of its own.
+"""
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from support.gateway import Answer, Gateway, StartGateway, running_gateway
+from support.metrics import reaches, total
+
+from stepwell.testing.fake_upstream import FakeUpstream, Script
+
+STORE = Path("entries") / "entries-v1.sqlite"
+
+
+def mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Return the root of a file system of 3 MB; skip where none can be mounted."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    try:
+        mount("-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place))
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"cannot mount a small file system: {error}")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+async def assert_all_is_well(gateway: Gateway, first: int, last: int) -> list[Answer]:
+    """Check that new questions are answered, and repeats from memory at least."""
+    answers = []
+    for number in range(first, last):
+        text = f"question {number}"
+        answer = await gateway.ask(text, model="wordy")
+        repeat = await gateway.ask(text, model="wordy")
+        assert (answer.status, answer.headers["x-cache"]) == (200, "MISS")
+        assert (repeat.headers["x-cache"], repeat.body) == ("HIT", answer.body)
+        answers.append(answer)
+    for path in ("/healthz", "/readyz", "/metrics"):
+        assert (await gateway.get(path)).status == 200
+    assert (await gateway.get("/admin/stats")).status in {200, 503}
+    return answers
+
+
+async def test_a_full_disk(small_disk: Path, upstream: FakeUpstream) -> None:
+    """Answers go on, the metrics tell of it, and once there is room all is as before."""
+    upstream.scripts["wordy"] = Script(words=2_000)
+    data = small_disk / "data"
+    async with running_gateway(data, upstream.base_url) as gateway:
+        await assert_all_is_well(gateway, 0, 150)
+        await reaches(gateway, "stepwell_degraded_total", 1, component="store.disk")
+        await asyncio.to_thread(mount, "-o", "remount,size=24m", str(small_disk))
+        await assert_all_is_well(gateway, 150, 160)
+    async with running_gateway(data, upstream.base_url) as gateway:
+        assert (await gateway.ask("question 159", model="wordy")).headers["x-cache"] == "HIT"
+
+
+def overwrite(path: Path) -> None:
+    """Overwrite a file with nonsense from another process, as any other program would."""
+    script = (
+        "import os, sys; size = os.path.getsize(sys.argv[1])\n"
+        "with open(sys.argv[1], 'r+b') as file: file.write(b'nonsense' * (size // 8 + 1))"
+    )
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True)
+
+
+@pytest.mark.parametrize("when", ["running", "stopped"])
+async def test_a_broken_store(
+    start_gateway: StartGateway, upstream: FakeUpstream, tmp_path: Path, when: str
+) -> None:
+    """What is lost is asked anew, what is there is right, and the metrics tell of it."""
+    file = tmp_path / "data" / STORE
+    async with start_gateway() as gateway:
+        await assert_all_is_well(gateway, 0, 3)
+        if when == "running":
+            await asyncio.to_thread(overwrite, file)
+            await assert_all_is_well(gateway, 3, 6)
+    if when == "stopped":
+        await asyncio.to_thread(overwrite, file)
+    async with start_gateway() as gateway:
+        for number in range(3):
+            answer = await gateway.ask(f"question {number}", model="wordy")
+            assert f"echo: question {number}".encode() in answer.body
+        await assert_all_is_well(gateway, 6, 9)
+        if when == "stopped":
+            # A running store has all that matters in its log, and mends the file from there.
+            assert upstream.call_count == 9
+            assert await total(gateway, "stepwell_degraded_total", component="store.disk") == 1
+    async with start_gateway() as gateway:
+        assert (await gateway.ask("question 8", model="wordy")).headers["x-cache"] == "HIT"
+
+
+async def test_a_store_that_is_taken_away(
+    start_gateway: StartGateway, upstream: FakeUpstream, tmp_path: Path
+) -> None:
+    """Somebody removes the data directory under a running gateway."""
+    async with start_gateway() as gateway:
+        await assert_all_is_well(gateway, 0, 3)
+        await asyncio.to_thread(shutil.rmtree, tmp_path / "data")
+        await assert_all_is_well(gateway, 3, 6)
+    async with start_gateway() as gateway:
+        await assert_all_is_well(gateway, 6, 9)
+
+
+@asynccontextmanager
+async def held(file: Path) -> AsyncIterator[None]:
+    """Let another process hold the store's write lock."""
+    script = (
+        "import sqlite3, sys; connection = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "connection.execute('BEGIN IMMEDIATE'); print('held', flush=True); sys.stdin.read()"
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", script, str(file)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"held\n"
+    try:
+        yield
+    finally:
+        await process.communicate(b"")
+
+
+async def test_a_store_that_is_held_up(
+    start_gateway: StartGateway, upstream: FakeUpstream, tmp_path: Path
+) -> None:
+    """Nobody waits for it; what could not be written meanwhile is written or asked again."""
+    async with start_gateway() as gateway:
+        await assert_all_is_well(gateway, 0, 3)
+        async with held(tmp_path / "data" / STORE):
+            await assert_all_is_well(gateway, 3, 6)
+        await assert_all_is_well(gateway, 6, 9)
+    async with start_gateway() as gateway:
+        for number in range(9):
+            answer = await gateway.ask(f"question {number}", model="wordy")
+            assert f"echo: question {number}".encode() in answer.body
+
+
+async def test_configurations_that_share_a_store_share_what_means_the_same(
+    start_gateway: StartGateway, upstream: FakeUpstream
+) -> None:
+    """Another revision of the model shares nothing; a shorter life holds for its own callers."""
+    fake = {"base_url": upstream.base_url}
+    async with (
+        start_gateway() as plain,
+        start_gateway(upstreams={"fake": {**fake, "revision": "2"}}) as revised,
+        start_gateway(upstreams={"renamed": fake}, stores={"disk": {"max_bytes": 1 << 20}}) as same,
+        start_gateway(classes={"general": {"ttl_seconds": 0.001}}) as hasty,
+        start_gateway(classes={"general": {"ttl_seconds": 0}}) as without,
+    ):
+        gateways = (plain, revised, same, hasty, without)
+        seen = [(await gateway.ask("hi")).headers["x-cache"] for gateway in gateways]
+        assert seen == ["MISS", "MISS", "HIT", "MISS", "BYPASS"]
+        await assert_all_is_well(plain, 0, 3)
