@@ -1,4 +1,4 @@
-"""Requests, and load made of them.
+"""Requests, load made of them, and what a server spends under it.
 
 The generator is wrk where it is installed; otherwise, and for times under a second, it is our own
 (`own_load`), which costs more CPU than a fast server does: then requests/s and latency say more of
@@ -13,15 +13,19 @@ import json
 import random
 import shutil
 import socket
+import statistics
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import orjson
+from processes import Server
 
 SEED = 7
+TOKEN = "sk-benchmark"
 
 SERIAL = b"#" * 12
 """In a request: replaced by a number that no other request has."""
@@ -83,7 +87,7 @@ def http_request(
     """Return a whole POST request, with a bearer token and no more fields than needed."""
     fields = {
         "host": "127.0.0.1",
-        "authorization": "Bearer sk-benchmark",
+        "authorization": f"Bearer {TOKEN}",
         "content-type": "application/json",
         **(headers or {}),
         "content-length": str(len(body)),
@@ -126,6 +130,43 @@ def measure_load(port: int, requests: Sequence[bytes], connections: int, seconds
     return own_load(port, requests, connections, seconds)
 
 
+@dataclass(frozen=True)
+class Sample:
+    """One round of load on one server."""
+
+    rate: float
+    """Requests a second."""
+    cpu_us: float
+    """CPU time of the server for a request, user and system."""
+    p50_us: float
+    p99_us: float
+
+
+def sample(server: Server, requests: Sequence[bytes], connections: int, seconds: float) -> Sample:
+    """Put load on a server, as `measure_load`, and see what it spends.
+
+    Raises:
+        RuntimeError: No reply came, or some were not 200.
+    """
+    before = server.cpu_seconds()
+    load = measure_load(server.port, requests, connections, seconds)
+    spent = server.cpu_seconds() - before
+    if load.failed or not load.requests:
+        raise RuntimeError(f"{server.url}: {load.failed} of {load.requests} requests failed")
+    rate = load.requests / load.seconds
+    return Sample(rate, spent / load.requests * 1e6, load.p50_us, load.p99_us)
+
+
+def medians(samples: Sequence[Sample]) -> dict[str, float]:
+    """Return the median of each figure, for a table."""
+    return {
+        "req/s": round(statistics.median(s.rate for s in samples)),
+        "cpu us": round(statistics.median(s.cpu_us for s in samples), 1),
+        "p50 us": round(statistics.median(s.p50_us for s in samples)),
+        "p99 us": round(statistics.median(s.p99_us for s in samples)),
+    }
+
+
 def wrk_load(port: int, requests: Sequence[bytes], connections: int, seconds: int) -> Load:
     """As `measure_load`, by wrk with one thread."""
     script = _WRK_SCRIPT % (", ".join(map(_lua_parts, requests)), next(_blocks) * _WRK_BLOCK)
@@ -133,7 +174,7 @@ def wrk_load(port: int, requests: Sequence[bytes], connections: int, seconds: in
         file.write(script)
         file.flush()
         command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", file.name]
-        command.append(f"http://127.0.0.1:{port}/")
+        command += ["--timeout", "30s", f"http://127.0.0.1:{port}/"]
         done = subprocess.run(command, capture_output=True, check=True, text=True)
     seen = json.loads(done.stdout.splitlines()[-1])
     return Load(seen["requests"], seen["us"] / 1e6, seen["p50"], seen["p99"], seen["failed"])
@@ -178,9 +219,7 @@ def fast_loop() -> type[asyncio.AbstractEventLoop] | None:
     return uvloop.Loop
 
 
-async def _own_load(
-    port: int, rotation: Iterator[bytes], connections: int, seconds: float
-) -> Load:
+async def _own_load(port: int, rotation: Iterator[bytes], connections: int, seconds: float) -> Load:
     loop = asyncio.get_running_loop()
     make_client = functools.partial(_Client, rotation)
     started = time.perf_counter()
@@ -213,8 +252,7 @@ class _Client(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        self._transport = cast("asyncio.WriteTransport", transport)
         self._send()
 
     def data_received(self, data: bytes) -> None:

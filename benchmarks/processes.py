@@ -69,7 +69,7 @@ class Server:
 
 
 @contextmanager
-def serving(  # noqa: PLR0913  (one keyword per thing that differs between servers)
+def serving(
     command: Sequence[str],
     *,
     port: int,
@@ -142,9 +142,7 @@ def free_port() -> int:
         return port
 
 
-def _wait_until_ready(
-    process: subprocess.Popen[bytes], port: int, path: str, log: Path
-) -> None:
+def _wait_until_ready(process: subprocess.Popen[bytes], port: int, path: str, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)

@@ -33,8 +33,21 @@ def machine_facts() -> dict[str, object]:
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
         "cpus": os.cpu_count(),
+        "cpu": _cpu_model(),
+        "load_average": os.getloadavg(),
         "platform": platform.platform(),
     }
+
+
+def _cpu_model() -> str:
+    """Return the processor's name as Linux has it; what Python knows elsewhere."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor()
 
 
 def write(name: str, results: object, path: Path | None) -> None:

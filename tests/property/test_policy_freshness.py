@@ -14,6 +14,7 @@ from stepwell.policy.classes import RequestClass
 from stepwell.policy.freshness import (
     Fresh,
     expiry,
+    fresh_window,
     judge,
     may_serve_expired,
     may_serve_on_error,
@@ -182,3 +183,19 @@ def test_answer_made_now_is_fresh_unless_the_sources_disagree(
         assert verdict is StaleReason.SOURCE_MOVED
     else:
         assert isinstance(verdict, Fresh)
+
+
+@given(entry=ENTRIES, now=NOW, directives=DIRECTIVES, request_class=CLASSES)
+def test_inside_its_window_an_entry_is_fresh(
+    entry: Entry, now: float, directives: Directives, request_class: RequestClass
+) -> None:
+    """The short way's two comparisons never serve what the judge would not, and miss nothing
+    but the last instant.
+    """
+    sourceless = replace(request_class, sources=())
+    entry = replace(entry, sources=())
+    window = fresh_window(entry, directives, sourceless)
+    fresh = isinstance(judge(entry, now, directives, sourceless, lambda _: None), Fresh)
+    inside = window.since <= now < window.until
+    assert fresh or not inside
+    assert inside or not fresh or now == window.until

@@ -69,7 +69,7 @@ class Entry:
         return len(self.answer.body) + ENTRY_OVERHEAD_BYTES
 
 
-ENTRY_OVERHEAD_BYTES = 512
+ENTRY_OVERHEAD_BYTES = 1_000
 """Charged per entry for key, times, names and index slots; `benchmarks/memory_per_entry.py`
 compares it with what the interpreter really takes."""
 

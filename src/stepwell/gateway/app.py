@@ -23,6 +23,7 @@ class Gateway:
     def __init__(self, parts: Parts) -> None:
         self.hot = HotPath(
             parts.runner,
+            parts.exact,
             clock=parts.clock,
             events=parts.events,
             extra_headers=parts.intake.keyed_headers,

@@ -2,32 +2,56 @@
 
 What makes a request a repeat is the digest of its raw bytes: target, the header fields that
 matter, body. Behind the digest stands the `Question` that the long way made of the same bytes
-once, so nothing is parsed and nothing is keyed a second time.
+once and, while nothing but time has passed, the reply it got: so nothing is parsed, keyed, judged
+or written a second time.
 """
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from stepwell.core.clock import Clock
-from stepwell.core.entry import Usage
+from stepwell.core.entry import Entry
 from stepwell.core.events import RequestEnded, Result
-from stepwell.core.names import Form
+from stepwell.core.names import CacheKey, Form
+from stepwell.core.outcome import Hit
 from stepwell.core.ports import EventSink
+from stepwell.exact.layer import ExactLayer
 from stepwell.gateway.replies import CONTENT_TYPES
 from stepwell.pipeline.exchange import spell
 from stepwell.pipeline.intake import KEYED_HEADERS
 from stepwell.pipeline.question import Question
 from stepwell.pipeline.runner import Runner
 from stepwell.pipeline.served import Served
+from stepwell.policy.freshness import fresh_window
 
 MAX_REMEMBERED = 50_000
-"""Questions kept; about 1 KB each. The oldest is forgotten first and made again when asked."""
+"""Questions kept, and repeats; about 1.5 KB for both. The oldest is forgotten first and made again
+when it is asked."""
+
+_T = TypeVar("_T")
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 """Names in lower case."""
 
 _ALWAYS = (b"authorization", b"cache-control", *[name.encode() for name in KEYED_HEADERS])
 _OURS = b"x-stepwell-"
+
+
+class _Repeat(NamedTuple):
+    """What is known of a reply that was given once. It holds no answer: that may be evicted."""
+
+    question: Question
+    key: CacheKey
+    created_at: float
+    """With the key, says which entry it was."""
+    since: float
+    until: float
+    """While the entry is fresh: ``since <= now < until``."""
+    head: bytes
+    """What stays the same of the reply's head."""
+    trail: str
+    tenant: str
 
 
 class HotPath:
@@ -39,16 +63,19 @@ class HotPath:
     def __init__(
         self,
         runner: Runner,
+        exact: ExactLayer,
         *,
         clock: Clock,
         events: EventSink,
         extra_headers: Iterable[str] = (),
     ) -> None:
         self._runner = runner
+        self._exact = exact
         self._clock = clock
         self._events = events
         self._relevant = frozenset({*_ALWAYS, *[name.encode() for name in extra_headers]})
         self._questions: dict[bytes, Question] = {}
+        self._repeats: dict[bytes, _Repeat] = {}
         self._server_fields: RawHeaders = ()
         self._server_lines = b""
 
@@ -66,12 +93,8 @@ class HotPath:
 
     def remember(self, digest: bytes, question: Question) -> None:
         """Note what a request with this digest asks. Questions that bypass are not noted."""
-        if question.key is None:
-            return
-        questions = self._questions
-        if len(questions) >= MAX_REMEMBERED and digest not in questions:
-            del questions[next(iter(questions))]
-        questions[digest] = question
+        if question.key is not None:
+            _keep(self._questions, digest, question)
 
     def answer(self, digest: bytes, server_fields: RawHeaders) -> tuple[bytes, bytes] | None:
         """Return head and body of the reply, or ``None``: then the long way answers.
@@ -81,15 +104,60 @@ class HotPath:
             server_fields: What the server says in every reply, such as the date; the same list
                 for as long as they are the same.
         """
-        started = self._clock.monotonic()
+        started, now = self._clock.monotonic(), self._clock.now()
+        found = self._again(digest, now) or self._first_time(digest)
+        if found is None:
+            return None
+        repeat, entry = found
+        body = self._runner.render(entry, repeat.question.shape)
+        head = b"%bcache-status: stepwell; hit; ttl=%d; detail=exact\r\nage: %d\r\n%b\r\n" % (
+            repeat.head,
+            (entry.expires_at - now) // 1,
+            max(0.0, now - entry.created_at),
+            self._lines(server_fields),
+        )
+        self._count(repeat, entry, self._clock.monotonic() - started)
+        return head, body
+
+    def _again(self, digest: bytes, now: float) -> tuple[_Repeat, Entry] | None:
+        """Return what is known of a reply, if the long way would give the same one now.
+
+        Of what it looks at, only the time and the entry can be otherwise than they were: replies
+        that depend on a source are not kept.
+        """
+        repeat = self._repeats.get(digest)
+        if repeat is None or not repeat.since <= now < repeat.until:
+            return None
+        entry = self._exact.peek(repeat.key)
+        if entry is None or entry.created_at != repeat.created_at:
+            return None
+        return repeat, entry
+
+    def _first_time(self, digest: bytes) -> tuple[_Repeat, Entry] | None:
+        """Ask the runner; keep what is known of the reply if nothing but time can change it."""
+        self._repeats.pop(digest, None)
         question = self._questions.get(digest)
-        if question is None:
+        served = None if question is None else self._runner.answer_now(question)
+        if question is None or served is None or not isinstance(served.outcome, Hit):
             return None
-        served = self._runner.answer_now(question)
-        if served is None or not isinstance(served.body, bytes):
-            return None
-        head = _head(served, len(served.body), self._lines(server_fields))
-        seconds = self._clock.monotonic() - started
+        entry = served.outcome.entry
+        window = fresh_window(entry, question.directives, question.request_class)
+        repeat = _Repeat(
+            question,
+            entry.key,
+            entry.created_at,
+            window.since,
+            window.until,
+            _fixed_head(served),
+            served.trail[0],
+            spell(question.namespace),
+        )
+        if not (entry.sources or question.sources or question.request_class.sources):
+            _keep(self._repeats, digest, repeat)
+        return repeat, entry
+
+    def _count(self, repeat: _Repeat, entry: Entry, seconds: float) -> None:
+        question = repeat.question
         self._events.emit(
             RequestEnded(  # By position: this is made for every hit, and names cost as much again.
                 _HIT,
@@ -99,16 +167,15 @@ class HotPath:
                 question.model,
                 question.upstream,
                 200,
-                served.form is Form.SSE,
+                question.shape.form is Form.SSE,
                 seconds,
                 seconds,
-                served.usage or _NO_USAGE,
-                served.saved_seconds,
-                served.trail[0],
-                spell(question.namespace),
+                entry.usage,
+                entry.upstream_seconds,
+                repeat.trail,
+                repeat.tenant,
             )
         )
-        return head, served.body
 
     def _lines(self, fields: RawHeaders) -> bytes:
         if fields is not self._server_fields:
@@ -118,20 +185,20 @@ class HotPath:
 
 
 _HIT = Result.HIT
-_NO_USAGE = Usage()
 
-_HEADS = {
-    form: (
-        f"HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nx-cache: HIT\r\n"
-        "cache-status: stepwell; hit; ttl=%d; detail=exact\r\nage: %d\r\n"
-        "x-stepwell-key: %b\r\ncontent-length: %d\r\n%b\r\n"
+
+def _keep(kept: dict[bytes, _T], digest: bytes, value: _T) -> None:
+    """Put ``value`` where at most `MAX_REMEMBERED` are, the oldest first out."""
+    if len(kept) >= MAX_REMEMBERED and digest not in kept:
+        del kept[next(iter(kept))]
+    kept[digest] = value
+
+
+def _fixed_head(served: Served) -> bytes:
+    """The fields of `stepwell.gateway.replies.header_of` that do not change with time."""
+    length = len(served.body) if isinstance(served.body, bytes) else 0
+    key = "" if served.key is None else served.key.hex()
+    return (
+        f"HTTP/1.1 200 OK\r\ncontent-type: {CONTENT_TYPES[served.form]}\r\nx-cache: HIT\r\n"
+        f"x-stepwell-key: {key}\r\ncontent-length: {length}\r\n"
     ).encode()
-    for form, content_type in CONTENT_TYPES.items()
-}
-
-
-def _head(served: Served, length: int, server_lines: bytes) -> bytes:
-    """The same fields as `stepwell.gateway.replies.header_of`, written in one go."""
-    key = b"" if served.key is None else served.key.hex().encode()
-    ttl, age = int(served.ttl_seconds // 1), int(served.age_seconds)
-    return _HEADS[served.form] % (ttl, age, key, length, server_lines)

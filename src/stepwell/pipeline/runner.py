@@ -24,6 +24,7 @@ from stepwell.pipeline.renderings import Renderings, Unrenderable
 from stepwell.pipeline.served import Served
 from stepwell.pipeline.trail import say
 from stepwell.policy.freshness import Fresh, judge
+from stepwell.wire.shape import Shape
 
 MAX_REFRESHES = 64
 """How many new answers may be fetched behind stale ones at a time."""
@@ -88,6 +89,10 @@ class Runner:
             return self._serve(question, found, now)
         except Unrenderable:
             return None
+
+    def render(self, entry: Entry, shape: Shape) -> bytes:
+        """Return the body of ``entry`` in ``shape``. See `Renderings.of`."""
+        return self._renderings.of(entry, shape)
 
     async def answer(self, ask: Ask) -> Served:
         """Answer one request.

@@ -38,7 +38,7 @@ class Room:
             max_wait_seconds=1.0,
         )
         self.path = HotPath(
-            self.runner, clock=self.clock, events=self.events, extra_headers=["x-team"]
+            self.runner, self.exact, clock=self.clock, events=self.events, extra_headers=["x-team"]
         )
         self.exact.keep(make_entry(body=completion()))
 

@@ -1,0 +1,338 @@
+"""The servers the benchmarks compare, and the model server behind them.
+
+Ours are started by the functions below as processes of their own::
+
+    python benchmarks/peers.py {upstream,constant,lookup} --port P
+
+``upstream`` is a model server as fast as Python has it: it answers every request with the same
+bytes, so that what a gateway adds is not lost in what its model server takes.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import json
+import os
+import pwd
+import shutil
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+import uvicorn
+from load import TOKEN, fast_loop, is_whole
+from processes import CPUS, Server, free_port, serving
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+STREAM_PATH = "/stream/chat/completions"
+"""Where servers that do not read the body answer with a stream."""
+
+EVENTS = 67
+_ANSWER_BYTES = 2_048
+_TEXT = "The bridge over the river was very old and would not last another long winter. "
+
+
+def _answer() -> bytes:
+    def whole(text: str) -> bytes:
+        message = {"role": "assistant", "content": text}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return orjson.dumps({**_head("chat.completion"), "choices": [choice], "usage": _USAGE})
+
+    length = _ANSWER_BYTES - len(whole(""))
+    return whole((_TEXT * 40)[:length])
+
+
+def _head(kind: str) -> dict[str, object]:
+    return {"id": "chatcmpl-benchmark", "object": kind, "created": 1_700_000_000, "model": "fake"}
+
+
+_USAGE = {"prompt_tokens": 256, "completion_tokens": 64, "total_tokens": 320}
+
+
+def _events() -> tuple[bytes, ...]:
+    """Return a stream: role, 64 tokens, end, usage, and what marks the end."""
+
+    def event(**members: object) -> bytes:
+        body = {**_head("chat.completion.chunk"), "system_fingerprint": "fp_fake", **members}
+        return b"data: " + orjson.dumps(body) + b"\n\n"
+
+    deltas: list[tuple[dict[str, str], str | None]] = [({"role": "assistant", "content": ""}, None)]
+    deltas += [({"content": f" {word}"}, None) for word in (_TEXT * 5).split()[:64]]
+    deltas += [({}, "stop")]
+    tokens = [
+        event(choices=[{"index": 0, "delta": delta, "finish_reason": finish}], usage=None)
+        for delta, finish in deltas
+    ]
+    return (*tokens, event(choices=[], usage=_USAGE), b"data: [DONE]\n\n")
+
+
+ANSWER = _answer()
+STREAM = _events()
+STREAM_BODY = b"".join(STREAM)
+
+
+def start_upstream(
+    directory: Path, *, delay_seconds: float = 0.0
+) -> AbstractContextManager[Server]:
+    """Run the model server; ``GET /calls`` tells how often it was asked."""
+    port = free_port()
+    command = _own("upstream", port, "--delay", str(delay_seconds))
+    return serving(
+        command,
+        port=port,
+        ready_path="/calls",
+        log=directory / "upstream.log",
+        cpus=CPUS[1:] or CPUS,
+    )
+
+
+def start_gateway(
+    directory: Path, upstream_url: str, *, workers: int = 1
+) -> AbstractContextManager[Server]:
+    """Run Stepwell's gateway as a user would, with a fresh data directory."""
+    port = free_port()
+    command = [sys.executable, "-m", "stepwell.cli.main", "serve"]
+    command += ["--upstream", f"{upstream_url}/v1", "--port", str(port)]
+    command += ["--data", str(directory / f"data-{port}"), "--workers", str(workers)]
+    return serving(
+        command,
+        port=port,
+        ready_path="/readyz",
+        log=directory / "gateway.log",
+        cpus=CPUS[:1] if workers == 1 else CPUS,
+    )
+
+
+def start_constant(directory: Path) -> AbstractContextManager[Server]:
+    """Run uvicorn's HTTP protocol with the same bytes for every request."""
+    port = free_port()
+    return serving(_own("constant", port), port=port, log=directory / "constant.log")
+
+
+def start_lookup(directory: Path) -> AbstractContextManager[Server]:
+    """Run uvicorn with a bare ASGI callable that looks an answer up."""
+    port = free_port()
+    return serving(_own("lookup", port), port=port, log=directory / "lookup.log")
+
+
+def start_nginx(directory: Path) -> AbstractContextManager[Server] | None:
+    """Run nginx with the answers as files, or return ``None`` if it is not installed."""
+    program = shutil.which("nginx")
+    if program is None:
+        return None
+    port = free_port()
+    for path, body in (("/v1/chat/completions", ANSWER), (STREAM_PATH, STREAM_BODY)):
+        file = directory / f"html{path}"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(body)
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    configuration = directory / "nginx.conf"
+    configuration.write_text(_NGINX.format(directory=directory, port=port, user=user))
+    command = [program, "-c", str(configuration), "-e", "stderr"]
+    return serving(command, port=port, log=directory / "nginx.log")
+
+
+_NGINX = """
+user {user};
+daemon off;
+worker_processes 1;
+pid {directory}/nginx.pid;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off;
+  sendfile on;
+  tcp_nopush on;
+  keepalive_requests 1000000000;
+  client_body_temp_path {directory}/client;
+  proxy_temp_path {directory}/proxy;
+  fastcgi_temp_path {directory}/fastcgi;
+  uwsgi_temp_path {directory}/uwsgi;
+  scgi_temp_path {directory}/scgi;
+  open_file_cache max=16 inactive=600s;
+  open_file_cache_valid 600s;
+  server {{
+    listen 127.0.0.1:{port};
+    root {directory}/html;
+    default_type application/json;
+    # A file is not posted to; this way nginx serves it all the same.
+    error_page 405 =200 $uri;
+    location /stream/ {{ default_type text/event-stream; }}
+  }}
+}}
+"""
+
+
+def start_litellm(
+    directory: Path, upstream_url: str, python: Path
+) -> AbstractContextManager[Server]:
+    """Run LiteLLM's proxy with its cache in memory, from an environment of its own."""
+    port = free_port()
+    model = {"model": "openai/fake", "api_base": f"{upstream_url}/v1", "api_key": TOKEN}
+    settings = {
+        "model_list": [{"model_name": "fake", "litellm_params": model}],
+        "general_settings": {"master_key": TOKEN},
+        "litellm_settings": {"cache": True, "cache_params": {"type": "local"}},
+    }
+    configuration = directory / "litellm.yaml"
+    configuration.write_text(json.dumps(settings))  # JSON is YAML.
+    command = [str(python.parent / "litellm"), "--config", str(configuration)]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"]
+    return serving(
+        command,
+        port=port,
+        ready_path="/health/liveliness",
+        log=directory / "litellm.log",
+        environment={
+            "LITELLM_MODE": "PRODUCTION",
+            "LITELLM_LOG": "ERROR",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        },
+    )
+
+
+def _own(name: str, port: int, *arguments: str) -> list[str]:
+    return [sys.executable, __file__, name, "--port", str(port), *arguments]
+
+
+class _Upstream(asyncio.Protocol):
+    """One connection to the model server."""
+
+    calls = 0
+
+    def __init__(self, delay_seconds: float) -> None:
+        self._delay_seconds = delay_seconds
+        self._received = bytearray()
+        self._transport: asyncio.WriteTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.WriteTransport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if not is_whole(self._received):
+            return
+        request = bytes(self._received)
+        self._received.clear()
+        if request.startswith(b"GET"):
+            self._write(_whole_reply(b"%d" % _Upstream.calls))
+            return
+        _Upstream.calls += 1
+        answer = self._stream if b'"stream":true' in request else self._answer
+        if self._delay_seconds:
+            asyncio.get_running_loop().call_later(self._delay_seconds, answer)
+        else:
+            answer()
+
+    def _answer(self) -> None:
+        self._write(_ANSWER_REPLY)
+
+    def _stream(self) -> None:
+        self._write(_STREAM_HEAD)
+        self._event(0)
+
+    def _event(self, number: int) -> None:
+        """Send one event, and the next when the loop comes round: each is a send of its own."""
+        self._write(_CHUNKS[number])
+        if number + 1 < len(_CHUNKS):
+            asyncio.get_running_loop().call_soon(self._event, number + 1)
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+
+class _Constant(HttpToolsProtocol):
+    """Uvicorn's reading, and then always the same bytes: the least a reply can cost here."""
+
+    def on_headers_complete(self) -> None:
+        """Start nothing."""
+
+    def on_body(self, body: bytes) -> None:
+        """Keep nothing."""
+
+    def on_message_complete(self) -> None:
+        """Answer."""
+        is_stream = self.url.startswith(b"/stream")
+        self.transport.write(_STREAM_REPLY if is_stream else _ANSWER_REPLY)
+
+
+async def _lookup(
+    scope: dict[str, Any],
+    receive: Callable[[], Awaitable[dict[str, Any]]],
+    send: Callable[[dict[str, Any]], Awaitable[None]],
+) -> None:
+    """Answer from a dictionary by the digest of the sorted body."""
+    del scope
+    raw, more = b"", True
+    while more:
+        message = await receive()
+        raw += message.get("body", b"")
+        more = message.get("more_body", False)
+    body = orjson.loads(raw or b"{}")
+    key = hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
+    found = _ANSWERS.get(key)
+    if found is None:
+        found = _ANSWERS[key] = _STREAM_FOUND if body.get("stream") else _ANSWER_FOUND
+    fields, answer = found
+    await send({"type": "http.response.start", "status": 200, "headers": fields})
+    await send({"type": "http.response.body", "body": answer})
+
+
+_Found = tuple[list[tuple[bytes, bytes]], bytes]
+_ANSWERS: dict[bytes, _Found] = {}
+
+
+def _found(body: bytes, content_type: bytes) -> _Found:
+    return [(b"content-type", content_type), (b"content-length", b"%d" % len(body))], body
+
+
+def _whole_reply(body: bytes, content_type: bytes = b"application/json") -> bytes:
+    lines = b"".join(b"%b: %b\r\n" % field for field in _found(body, content_type)[0])
+    return b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n" + body
+
+
+_ANSWER_FOUND = _found(ANSWER, b"application/json")
+_STREAM_FOUND = _found(STREAM_BODY, b"text/event-stream")
+_ANSWER_REPLY = _whole_reply(ANSWER)
+_STREAM_REPLY = _whole_reply(STREAM_BODY, b"text/event-stream")
+_STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+)
+_CHUNKS = (*(b"%x\r\n%b\r\n" % (len(event), event) for event in STREAM), b"0\r\n\r\n")
+
+
+async def _serve_upstream(port: int, delay_seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(
+        lambda: _Upstream(delay_seconds), "127.0.0.1", port, backlog=4096
+    )
+    await server.serve_forever()
+
+
+def main() -> None:
+    """Serve until stopped."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=("upstream", "constant", "lookup"))
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds, of the upstream")
+    options = parser.parse_args()
+    if options.name == "upstream":
+        with asyncio.Runner(loop_factory=fast_loop()) as runner:
+            runner.run(_serve_upstream(options.port, options.delay))
+        return
+    uvicorn.run(
+        _lookup,
+        port=options.port,
+        http=_Constant if options.name == "constant" else "httptools",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        backlog=4096,
+    )
+
+
+if __name__ == "__main__":
+    main()
