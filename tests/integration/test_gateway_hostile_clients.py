@@ -127,9 +127,9 @@ async def test_a_client_that_reads_slowly_gets_all(
     start_gateway: StartGateway, upstream: FakeUpstream
 ) -> None:
     """As long as it reads on: patience is with each pause, not with the whole answer."""
-    upstream.scripts["talkative"] = Script(words=20_000)
+    upstream.scripts["talkative"] = Script(words=40_000)
     body = question("hi", model="talkative", stream=True)
-    server = {"request_timeout_seconds": 0.8}
+    server = {"request_timeout_seconds": 1.0}
     async with start_gateway(server=server) as gateway, small_client(gateway, 32_768) as client:
         await client.send(request(body, fields=b"connection: close\r\n"))
         assert (await client.head())[0] == 200
@@ -139,7 +139,7 @@ async def test_a_client_that_reads_slowly_gets_all(
                 rest += piece
                 await asyncio.sleep(0.02)
     assert rest.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
-    assert rest.count(b"word") == 20_000
+    assert rest.count(b"word") == 40_000
 
 
 async def test_half_a_hang_up_is_one(gateway: Gateway, upstream: FakeUpstream) -> None:

@@ -160,7 +160,8 @@ async def test_nonsense_behind_a_request_does_not_take_its_answer(
     upstream.scripts["held"] = Script(hold=hold)
     async with raw_client(gateway) as client:
         await client.send(request(question("hi", model="held")) + nonsense)
-        await upstream.wait_for_calls(1)
+        async with asyncio.timeout(10):
+            await upstream.wait_for_calls(1)
         hold.set()
         assert told(await client.answer()) == "echo: hi"
         assert await client.rest() == b""

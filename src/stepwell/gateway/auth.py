@@ -10,6 +10,9 @@ from stepwell.keys.namespace import Tenant
 
 _UNAUTHORIZED = 401
 
+MAX_SEEN = 10_000
+"""Tenants whose namespace is remembered, the one seen first forgotten first."""
+
 
 class Authenticator(Protocol):
     """Tells tenants apart."""
@@ -32,11 +35,20 @@ class PassThrough:
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
+        self._seen: dict[str, Tenant] = {}
 
     def tenant(self, headers: Mapping[str, str]) -> Tenant | None:
         """Return the tenant of the request's token."""
         token = bearer_token(headers)
-        return Tenant(f"token:{token}", self._secret) if token else None
+        if not token:
+            return None
+        tenant = self._seen.get(token)
+        if tenant is None:
+            tenant = Tenant(f"token:{token}", self._secret)
+            if len(self._seen) >= MAX_SEEN:
+                del self._seen[next(iter(self._seen))]
+            self._seen[token] = tenant
+        return tenant
 
 
 class ConfiguredKeys:
@@ -49,8 +61,9 @@ class ConfiguredKeys:
             secret: Keys the namespaces.
             tenants_by_digest: SHA-256 of each key to its tenant's name.
         """
-        self._secret = secret
-        self._tenants = dict(tenants_by_digest)
+        self._tenants = {
+            digest: Tenant(f"name:{name}", secret) for digest, name in tenants_by_digest.items()
+        }
 
     def tenant(self, headers: Mapping[str, str]) -> Tenant | None:
         """Return the tenant whose key it is.
@@ -60,12 +73,12 @@ class ConfiguredKeys:
         """
         digest = hashlib.sha256(bearer_token(headers).encode()).digest()
         # A look-up by digest takes the same time whatever the key has in common with a real one.
-        name = self._tenants.get(digest)
-        if name is None:
+        tenant = self._tenants.get(digest)
+        if tenant is None:
             raise RequestError(
                 "Incorrect API key provided.", status=_UNAUTHORIZED, code="invalid_api_key"
             )
-        return Tenant(f"name:{name}", self._secret)
+        return tenant
 
 
 class Shared:

@@ -19,9 +19,15 @@ class Tenant:
     identity: str
     """What tells tenants apart, marked with its kind (``token:sk-...``, ``name:team-a``)."""
     secret: bytes = field(repr=False)
+    own_namespace: Namespace = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "own_namespace", namespace_of(self.secret, self.identity))
 
     def namespace(self, sub_namespace: str = "") -> Namespace:
-        """Return the tenant's namespace, or a part of it. Costs some 2 us."""
+        """Return the tenant's namespace, or a part of it. A part costs some 5 us."""
+        if not sub_namespace:
+            return self.own_namespace
         return namespace_of(self.secret, self.identity, sub_namespace)
 
 

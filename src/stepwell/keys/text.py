@@ -16,15 +16,15 @@ class TextStep(StrEnum):
 
     NEWLINES = "newlines"
     """CR LF and CR become LF."""
-    UNICODE = "unicode"
-    """Combining sequences become composed characters (NFC, UAX #15). Text that holds a character
-    with a different canonical twin (Kelvin sign, CJK compatibility ideographs) stays as it is:
-    there the code point may be the very thing asked about."""
     SQUEEZE = "squeeze"
     """A run of blanks becomes one space; three or more line ends become two."""
     FOLD = "fold"
     """Case folding, and no sentence punctuation at the end of the text. Changes what names and
     ``Translate 'US'`` mean: for namespaces that hold plain questions only."""
+    UNICODE = "unicode"
+    """Combining sequences become composed characters (NFC, UAX #15). Text that holds a character
+    with a different canonical twin (Kelvin sign, CJK compatibility ideographs) stays as it is:
+    there the code point may be the very thing asked about."""
     TRIM = "trim"
     """No white space at either end of the text."""
 
@@ -76,6 +76,9 @@ _Piece = tuple[str, bool]
 
 def _pieces(text: str) -> Iterator[_Piece]:
     """Cut ``text`` at its fences; what lies outside is cut again at inline code."""
+    if "`" not in text and "~~~" not in text:
+        yield text, True
+        return
     start = search_from = 0
     while opening := _FENCE.search(text, search_from):
         marks, info = opening.groups()
@@ -160,8 +163,8 @@ def _trim_end(pieces: list[_Piece], trim: Callable[[str], str]) -> list[_Piece]:
 
 _STEPS: dict[TextStep, Callable[[list[_Piece]], list[_Piece]]] = {
     TextStep.NEWLINES: _map(_newlines),
-    TextStep.UNICODE: _map(_compose),
     TextStep.SQUEEZE: _map(_squeeze),
     TextStep.FOLD: _fold,
+    TextStep.UNICODE: _map(_compose),
     TextStep.TRIM: _trim,
 }

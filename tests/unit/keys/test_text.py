@@ -73,6 +73,11 @@ def test_backticks_that_open_nothing_are_prose() -> None:
     assert normalise("```x ` Y\nB", ALL_STEPS) == "```x ` y\nb"
 
 
+def test_folding_may_make_a_character_that_composes() -> None:
+    """The Kelvin sign folds to a plain k, which an accent behind it then joins."""
+    assert normalise("\u212a\u0301", ALL_STEPS) == "\u1e31"
+
+
 @given(
     text=st.text(st.sampled_from("aA É`~?.\n\r \t金\u0301\u212a")),
     steps=st.sets(st.sampled_from(TextStep)),
