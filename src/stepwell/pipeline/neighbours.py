@@ -15,6 +15,7 @@ import os
 import struct
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum, auto
@@ -85,6 +86,9 @@ class Neighbours:
         self._sockets = _socket_directory(directory)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._locks = os.open(directory / "flights.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        self._claims: Counter[int] = Counter()
+        """How often each offset is ours. The kernel does not count: it gives a process a lock it
+        has again, and takes it away at the first word."""
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
@@ -123,12 +127,18 @@ class Neighbours:
                 if holder is not None:
                     return holder
                 continue  # It was let go in between.
+            self._claims[offset] += 1
             return None
 
     def release(self, key: CacheKey) -> None:
-        """Give up the right to fly ``key``."""
+        """Give up the right to fly ``key``, as often as it was claimed."""
+        offset = _offset(key)
+        self._claims[offset] -= 1
+        if self._claims[offset] > 0:
+            return
+        del self._claims[offset]
         if self._locks >= 0:
-            fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, _offset(key))
+            fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, offset)
 
     async def follow(
         self, holder: int, key: CacheKey, flight: Flight, *, patience_seconds: float

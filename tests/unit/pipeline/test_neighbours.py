@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from stepwell.core.entry import SourceValue
 from stepwell.core.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
-from stepwell.core.names import Form, Position
+from stepwell.core.names import CacheKey, Form, Position
 from stepwell.pipeline.fill import Made
 from stepwell.pipeline.flight import Crashed, Flight, Head, Landed
 from stepwell.pipeline.neighbours import Followed, Neighbours
@@ -361,3 +362,29 @@ async def test_a_socket_left_by_a_dead_process_is_replaced(tmp_path: Path) -> No
     assert left.is_socket()
     await us.aclose()
     assert not left.exists()
+
+
+async def test_a_key_claimed_twice_is_let_go_at_the_second_release(tmp_path: Path) -> None:
+    """A call that was launched anew is not left without its lock by the end of the older one."""
+    key = make_key("twice")
+    mine = Neighbours(tmp_path, lambda _: None)
+    try:
+        assert mine.claim(key) is None
+        assert mine.claim(key) is None
+        mine.release(key)
+        assert _claimed_by_another(tmp_path, key) == os.getpid()
+        mine.release(key)
+        assert _claimed_by_another(tmp_path, key) is None
+    finally:
+        await mine.aclose()
+
+
+def _claimed_by_another(directory: Path, key: CacheKey) -> int | None:
+    """Return what `Neighbours.claim` says in another process."""
+    code = (
+        "import sys; from pathlib import Path; from stepwell.pipeline.neighbours import Neighbours;"
+        "print(Neighbours(Path(sys.argv[1]), lambda _: None).claim(bytes.fromhex(sys.argv[2])))"
+    )
+    command = [sys.executable, "-c", code, str(directory), key.hex()]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return None if said == "None" else int(said)
