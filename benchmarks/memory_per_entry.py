@@ -95,7 +95,7 @@ def filled(house: House, size: int) -> Iterator[Entry]:
 def keep(kind: str, size: int, house: House) -> Callable[[], None]:
     """Return what keeps one more of a kind."""
     if kind == "question":
-        hot = HotPath(house.runner, clock=house.clock, events=house.events)
+        hot = HotPath(house.runner, house.exact, clock=house.clock, events=house.events)
         asked = questions(house)
 
         def remember() -> None:
