@@ -37,7 +37,9 @@ def converse(client: OpenAI, model: str, questions: list[str], *, stream: bool) 
     messages: list[Any] = []
     for question in questions:
         messages.append({"role": "user", "content": question})
-        messages.append({"role": "assistant", "content": ask(client, model, messages, stream=stream)})
+        messages.append(
+            {"role": "assistant", "content": ask(client, model, messages, stream=stream)}
+        )
 
 
 def ask(client: OpenAI, model: str, messages: list[Any], *, stream: bool) -> str:

@@ -77,10 +77,9 @@ class GatewayProtocol(HttpToolsProtocol):
         self._arriving_since: float | None = None
         """When the request began whose end is not here yet."""
         self._unread_bytes = 0
-        """What could not be sent when the clock was last looked at, since the client reads slowly;
-        """
+        """What the client left unread when the clock was last looked at,"""
         self._unread_since = self._idle_since
-        """and since when that has been as much."""
+        """and since when it has been as much."""
         self._stray_bytes = 0
         """Bytes received since the last piece of a body, or end of a head or request."""
         self._upgrade_offered = False

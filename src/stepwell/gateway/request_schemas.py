@@ -7,6 +7,7 @@ by hand beside `stepwell.wire.request`; tests hold the two together, field by fi
 from typing import Any
 
 from stepwell.core.names import Endpoint
+from stepwell.pipeline.intake import MAX_MODEL_CHARACTERS
 from stepwell.wire.markers import MAX_NAME_CHARACTERS
 
 Schema = dict[str, Any]
@@ -25,6 +26,7 @@ _STRING_OR_STRINGS: Schema = {"type": ["string", "array", "null"], "items": {"ty
 _MODEL: Schema = {
     "type": "string",
     "minLength": 1,
+    "maxLength": MAX_MODEL_CHARACTERS,
     "description": "Chooses the upstream; see /v1/models.",
 }
 _STREAM_OPTIONS: Schema = {

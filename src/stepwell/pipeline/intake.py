@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stepwell.core.errors import RequestError
 from stepwell.core.names import Endpoint, Form
 from stepwell.core.ports import Call, Headers
 from stepwell.keys.namespace import Tenant
@@ -19,6 +20,9 @@ from stepwell.wire.shape import Shape
 
 KEYED_HEADERS = ("openai-beta", "openai-organization", "openai-project")
 """Sent on, and part of the key: they can change the answer."""
+
+MAX_MODEL_CHARACTERS = 1_024
+"""Longer than any path of a local model."""
 
 PASSED_HEADERS = (
     "accept-language",
@@ -81,6 +85,7 @@ class Intake:
         """
         body, controls = take_controls(headers, body)
         check_request(endpoint, body)
+        _check_model(body["model"])
         shape = shape_of(endpoint, body)
         target = self._targets.for_model(body["model"])
         chosen = choose_class(controls, self._routes, self._classes, endpoint, body, classify)
@@ -108,6 +113,16 @@ class Intake:
         plain_call = Call(endpoint, dump_body(body), sent, query)
         call = _asking_for_usage(plain_call, body, shape)
         return Ask(question, target.upstream, call, plain_call)
+
+
+def _check_model(name: str) -> None:
+    """Refuse a name that is none: it is kept with every question and every entry."""
+    if len(name) > MAX_MODEL_CHARACTERS:
+        raise RequestError(
+            f"'model' must have at most {MAX_MODEL_CHARACTERS} characters, not {len(name)}.",
+            code="invalid_value",
+            param="model",
+        )
 
 
 def _bypass(
