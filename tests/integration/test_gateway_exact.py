@@ -187,7 +187,7 @@ async def test_two_gateways_share_a_data_directory(
     async with start_gateway() as one, start_gateway() as other:
         await one.ask("hi")
         async with asyncio.timeout(1):
-            while (await other.ask("hi", headers=only_cached)).status != 200:
+            while (await other.ask("hi", headers=only_cached)).status != 200:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     assert upstream.call_count == 1
 

@@ -17,9 +17,9 @@ from uvicorn.supervisors import Multiprocess
 
 from stepwell.assembly.checks import check, data_directory, secret_of
 from stepwell.assembly.house import Plan
+from stepwell.assembly.listening import listening
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.worker import Worker
-from stepwell.core.errors import ConfigError
 from stepwell.engines.embedded import EmbeddedEngine, EngineAddress
 from stepwell.gateway.protocol import GatewayProtocol
 
@@ -42,7 +42,8 @@ def serve(settings: Settings, say: Say) -> None:
     secret = secret_of(settings, data_dir)
     check(settings, secret)
     signal.signal(signal.SIGTERM, _leave)
-    with _listening(settings) as sock, _engine(settings, data_dir, say) as engine:
+    here = listening(settings.server.host, settings.server.port)
+    with here as sock, _engine(settings, data_dir, say) as engine:
         plan = Plan(
             settings=settings,
             data_dir=data_dir,
@@ -60,25 +61,6 @@ def serve(settings: Settings, say: Say) -> None:
 def _leave(_number: int, _frame: FrameType | None) -> None:
     """Leave through all ``finally`` blocks. Uvicorn raises the signal again when it has stopped."""
     sys.exit(0)
-
-
-@contextmanager
-def _listening(settings: Settings) -> Iterator[socket.socket]:
-    """Bind the address before anything slow happens; workers accept from the one socket."""
-    host, port = settings.server.host, settings.server.port
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    with sock:
-        try:
-            sock.bind((host, port))
-        except OSError as error:
-            raise ConfigError(
-                f"server.host and server.port: cannot listen on {host}:{port}"
-                f" ({error.strerror}); choose another with --port, or stop who is there."
-            ) from error
-        sock.set_inheritable(True)
-        yield sock
 
 
 @contextmanager

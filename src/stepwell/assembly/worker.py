@@ -1,6 +1,12 @@
 """A worker process: the ASGI application, built when its event loop runs."""
 
+import asyncio
+import multiprocessing
+import os
+import signal
 from asyncio import to_thread
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from stepwell.assembly.authentication import make_authenticator
 from stepwell.assembly.environment import secret_from
@@ -54,9 +60,25 @@ class Worker:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
-        await receive()
+        with _stopping_when_orphaned():
+            await receive()
         await self._house.aclose()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+@contextmanager
+def _stopping_when_orphaned() -> Iterator[None]:
+    """Stop this worker in order when the process that started it dies."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    loop.add_reader(parent.sentinel, os.kill, os.getpid(), signal.SIGTERM)
+    try:
+        yield
+    finally:
+        loop.remove_reader(parent.sentinel)
 
 
 def _parts(house: House) -> Parts:
