@@ -4,6 +4,7 @@ Off beyond loopback unless a token is configured. Without one, only a caller tha
 gateway by a loopback name is let in, so that no web page can reach it through a browser.
 """
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from stepwell.gateway.http import header_fields, read_body
 from stepwell.gateway.loopback import is_loopback
 from stepwell.gateway.parts import Parts
 from stepwell.gateway.selection import Invalidation, from_hex, selector_of
+from stepwell.wire.markers import read_name, read_value
 
 MAX_BODY_BYTES = 64 << 10
 
@@ -67,10 +69,9 @@ class Admin:
         namespace = EVERYONE
         if asked.namespace is not None:
             namespace = Namespace(from_hex("namespace", asked.namespace, len(EVERYONE)))
+        name, value = read_name("name", asked.name), read_value("value", asked.value)
         try:
-            moved = await self._parts.exact.move_source(
-                namespace, SourceValue(asked.name, asked.value)
-            )
+            moved = await self._parts.exact.move_source(namespace, SourceValue(name, value))
         except StoreError as error:
             return _unavailable(error)
         return JSONResponse({"moved": moved})
@@ -100,9 +101,17 @@ class Admin:
             return
         peer = (request.scope.get("client") or ("", 0))[0]
         name = request.url.hostname or ""
-        if not (is_loopback(peer) and is_loopback(name)) or "x-forwarded-for" in fields:
+        if not (is_loopback(peer) and is_loopback(name)) or _is_forwarded(fields):
             message = "The admin routes are for loopback only; set server.admin_token_env."
             raise RequestError(message, status=403, code="admin_off")
+
+
+_FORWARDED = frozenset({"forwarded", "via", "x-real-ip"})
+
+
+def _is_forwarded(fields: Mapping[str, str]) -> bool:
+    """Return whether a proxy says that it passed a request on."""
+    return any(name in _FORWARDED or name.startswith("x-forwarded-") for name in fields)
 
 
 def _unavailable(error: StoreError) -> Response:

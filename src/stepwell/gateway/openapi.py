@@ -90,6 +90,10 @@ _REPLY_FIELDS: Schema = {
         "description": "Why the cache was kept out of it.",
         "schema": {"type": "string"},
     },
+    "X-Stepwell-Not-Stored": {
+        "description": "The write gate that refused a whole answer.",
+        "schema": {"type": "string"},
+    },
 }
 
 _SUMMARIES = {

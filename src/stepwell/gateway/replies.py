@@ -15,6 +15,8 @@ from stepwell.wire.cache_status import Forward, forward_status, hit_status
 
 CONTENT_TYPES = {Form.JSON: "application/json", Form.SSE: "text/event-stream; charset=utf-8"}
 
+_NOT_PASSED = frozenset({"age", "set-cookie", "x-cache"})
+
 _FROM_CACHE = frozenset({Result.HIT, Result.STALE})
 
 
@@ -28,8 +30,12 @@ def header_of(served: Served) -> Headers:
 
 
 def _without_ours(fields: Headers) -> Iterator[tuple[str, str]]:
-    """Leave out what another cache of ours on the way upstream said: this one speaks now."""
-    return (field for field in fields if field[0] not in {"age", "x-cache", "x-stepwell-key"})
+    """Leave out what is ours to say, and cookies: a reply may be read by several callers."""
+    return (
+        field
+        for field in fields
+        if field[0] not in _NOT_PASSED and not field[0].startswith("x-stepwell-")
+    )
 
 
 def _cache_fields(served: Served) -> Iterator[tuple[str, str]]:
@@ -39,6 +45,8 @@ def _cache_fields(served: Served) -> Iterator[tuple[str, str]]:
         yield "age", str(int(served.age_seconds))
     if isinstance(served.outcome, Bypass):
         yield "x-stepwell-bypass", served.outcome.reason
+    if served.refused:
+        yield "x-stepwell-not-stored", served.refused
     if served.key is not None and (served.stored or served.result in _FROM_CACHE):
         # Derived from the tenant's namespace, so it says nothing about anybody else's entries.
         yield "x-stepwell-key", served.key.hex()

@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
-from stepwell.core.entry import Entry
+from stepwell.core.entry import Entry, Usage
 from stepwell.core.errors import UpstreamBroken, UpstreamError
 from stepwell.core.names import Form
 from stepwell.core.ports import Headers
@@ -34,6 +34,10 @@ class Landed:
 
     entry: Entry | None
     """The answer as an entry, if it passed the write gates."""
+    gate: str = ""
+    """The gate that refused it, if one was asked."""
+    usage: Usage | None = None
+    """Tokens of an answer that is no entry, if it says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@ from stepwell.wire.summary import summarise
 _REFUSES_OPTIONS = frozenset({400, 422})
 """Statuses of a server that does not know ``stream_options``."""
 
+_FINAL_STATUSES = range(200, 600)
+"""Others are no final reply in HTTP (RFC 9110, 15)."""
+
 _PAUSE_SECONDS = 0.005
 
 _CONTENT_TYPES = {
@@ -188,26 +191,28 @@ class Flights:
     async def _fly(self, flight: Flight, ask: Ask, key: CacheKey | None, *, may_fill: bool) -> None:
         """Call the model server, then store what it said."""
         flight.borrowed = False
-        entry = None
         end: End
         try:
-            entry = await self._call(flight, ask, may_fill=may_fill)
-            end = Landed(entry)
+            end = await self._call(flight, ask, may_fill=may_fill)
         except UpstreamError as error:
             end = Crashed(error)
         self._close(key, flight)
         flight.finish(end)
-        if entry is not None:
-            await self._exact.share(entry)
+        if isinstance(end, Landed) and end.entry is not None:
+            await self._exact.share(end.entry)
 
     def _close(self, key: CacheKey | None, flight: Flight) -> None:
         if key is not None and self._open.get(key) is flight:
             del self._open[key]
 
-    async def _call(self, flight: Flight, ask: Ask, *, may_fill: bool) -> Entry | None:
-        """Ask the model server; return its answer as an entry if it may be stored."""
+    async def _call(self, flight: Flight, ask: Ask, *, may_fill: bool) -> Landed:
+        """Ask the model server; return its answer as an entry, or why it is not stored."""
         started = self._clock.monotonic()
         reply = await self._send(ask, for_keeps=may_fill)
+        if reply.status not in _FINAL_STATUSES:
+            await reply.aclose()
+            name = ask.upstream.name
+            raise UpstreamBroken(f"{name} answered with status {reply.status}", upstream=name)
         first_byte_seconds = self._clock.monotonic() - started
         head = Head(reply.status, reply.headers, _form(reply))
         try:
@@ -222,8 +227,7 @@ class Flights:
         self._count_answer(ask, head, took, Usage())
         question = ask.question
         in_advance = refusal_in_advance(question.directives, question.request_class)
-        self._refused(Gate.TOO_LARGE if may_fill else in_advance, question)
-        return None
+        return self._refused(Gate.TOO_LARGE if may_fill else in_advance, question)
 
     async def _send(self, ask: Ask, *, for_keeps: bool) -> Reply:
         """Send the call; a server that refuses ``stream_options`` is asked without, from now on."""
@@ -239,7 +243,7 @@ class Flights:
             self._plain.add(name)
         return plain
 
-    def _fill(self, flight: Flight, head: Head, ask: Ask, took: _Took) -> Entry | None:
+    def _fill(self, flight: Flight, head: Head, ask: Ask, took: _Took) -> Landed:
         """Pass the answer through the write gates and keep it in memory."""
         question = ask.question
         answer = Answer(head.form, flight.body())
@@ -249,13 +253,11 @@ class Flights:
         now = self._clock.now()
         filled = fill(question, head.status, answer, summary, flight.made, took.seconds, now)
         if isinstance(filled, Gate):
-            self._refused(filled, question)
-            return None
+            return self._refused(filled, question, summary.usage)
         if not self._exact.keep(filled):
-            self._refused("invalidated", question)
-            return None
+            return self._refused("invalidated", question, summary.usage)
         self._events.emit(Stored(question.request_class.name, filled.size_bytes))
-        return filled
+        return Landed(filled)
 
     def _count_answer(self, ask: Ask, head: Head, took: _Took, usage: Usage) -> None:
         if head.status == HTTPStatus.OK:
@@ -264,10 +266,12 @@ class Flights:
                 UpstreamAnswered(name, model, took.seconds, took.first_byte_seconds, usage)
             )
 
-    def _refused(self, gate: str | None, question: Question) -> None:
+    def _refused(self, gate: str | None, question: Question, usage: Usage | None = None) -> Landed:
         """Count an answer that was not stored. No gate is asked where no layer was."""
-        if gate is not None:
-            self._events.emit(FillRefused(gate, question.request_class.name))
+        if gate is None:
+            return Landed(None, usage=usage)
+        self._events.emit(FillRefused(gate, question.request_class.name))
+        return Landed(None, gate, usage)
 
     def _stamp(self, question: Question) -> tuple[SourceValue, ...]:
         if question.namespace is None:

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from stepwell.core.entry import Answer, Entry
-from stepwell.core.errors import UpstreamError
+from stepwell.core.entry import Answer
+from stepwell.core.errors import UpstreamBroken, UpstreamError
 from stepwell.core.events import Result
 from stepwell.core.names import Form
 from stepwell.pipeline.flight import Flight, Head, Landed, Reader
@@ -73,8 +73,11 @@ class Relay:
         except (UpstreamError, EventTooLarge) as error:
             served.result = Result.ERROR
             served.trail = (*served.trail, f"broke: {error}")
+            told = error
+            if isinstance(error, EventTooLarge):
+                told = UpstreamBroken("An event is too large.", upstream=self.question.upstream)
             # It may have broken within an event, whose last line this must not be part of.
-            yield b"\n\n" + error_event(error)
+            yield b"\n\n" + error_event(told)
         else:
             self._credit(served)
 
@@ -92,7 +95,6 @@ class Relay:
                 return served
         self.reader.leave()
         served.body = b"".join(parts)
-        served.stored = self._entry() is not None
         self._credit(served)
         return served
 
@@ -127,16 +129,19 @@ class Relay:
             trail=(say(self.step.outcome), f"{self.question.upstream}: {head.status}"),
         )
 
-    def _entry(self) -> Entry | None:
-        end = self.flight.end
-        return end.entry if isinstance(end, Landed) else None
-
     def _credit(self, served: Served) -> None:
-        """Write down what a whole answer cost, and what a follower did not spend."""
-        entry = self._entry()
-        if entry is not None:
-            served.usage = entry.usage
-            served.saved_seconds = 0.0 if self.leads else entry.upstream_seconds
+        """Write down what became of a whole answer: stored or not, its cost, what was saved."""
+        end = self.flight.end
+        if not isinstance(end, Landed):
+            return
+        served.usage = end.usage
+        served.stored = end.entry is not None
+        if end.entry is not None:
+            served.usage = end.entry.usage
+            served.saved_seconds = 0.0 if self.leads else end.entry.upstream_seconds
+        if end.gate:
+            served.refused = end.gate
+            served.trail = (*served.trail, f"not stored: {end.gate}")
 
 
 MAX_HELD_BYTES = 8 << 20

@@ -33,6 +33,8 @@ class Served:
     key: CacheKey | None = None
     stored: bool = False
     """The answer was stored, or, of a stream, will be if it comes to a good end."""
+    refused: str = ""
+    """The write gate that refused a whole answer."""
     age_seconds: float = 0.0
     ttl_seconds: float = 0.0
     """Until the answer expires; negative since it has. Of a hit or a stale answer."""

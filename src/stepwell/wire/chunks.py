@@ -31,15 +31,17 @@ class ChunkStream:
 
     chunks: list[JsonObject]
     done: bool
-    """``[DONE]`` was seen, and no error event and no data that is not a JSON object before it."""
+    """``[DONE]`` is the last event, with no error event and nothing but JSON objects before it."""
 
 
 def read_chunks(sse: bytes) -> ChunkStream:
     """Read a stream up to ``[DONE]``, or to the first event that is not a chunk. Never raises."""
     chunks: list[JsonObject] = []
-    for event in read_events(sse):
+    events = read_events(sse)
+    for event in events:
         if event.data == DONE:
-            return ChunkStream(chunks, done=True)
+            # What comes behind the end is nothing to be kept and said again.
+            return ChunkStream(chunks, done=not any(later.data for later in events))
         try:
             chunk = orjson.loads(event.data)
         except orjson.JSONDecodeError:

@@ -47,7 +47,7 @@ def read_sources(said: Said) -> tuple[SourceValue, ...]:
     for place, element in _elements(said):
         name, _, value = element.partition("=")
         name = read_name(place, name.rstrip(_BLANKS))
-        value = _checked(place, value.lstrip(_BLANKS), MAX_VALUE_CHARACTERS)
+        value = read_value(place, value.lstrip(_BLANKS))
         if sources.setdefault(name, value) != value:
             raise bad_control(place, f"must not give {name[:40]!r} two values")
         _check_number(place, sources)
@@ -57,6 +57,11 @@ def read_sources(said: Said) -> tuple[SourceValue, ...]:
 def read_name(place: str, name: str) -> str:
     """Return ``name`` if it may be one."""
     return _checked(place, name, MAX_NAME_CHARACTERS)
+
+
+def read_value(place: str, value: str) -> str:
+    """Return ``value`` if it may be a source's."""
+    return _checked(place, value, MAX_VALUE_CHARACTERS)
 
 
 def bad_control(place: str, complaint: str) -> RequestError:

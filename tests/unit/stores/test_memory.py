@@ -130,14 +130,14 @@ def test_bytes_bound(make_store: Callable[..., MemoryStore], heard: Heard) -> No
 
 def test_entry_larger_than_the_store(make_store: Callable[..., MemoryStore], heard: Heard) -> None:
     """What cannot fit is not stored and pushes nothing out but the older entry under its key."""
-    store = make_store(max_bytes=2_000)
+    store = make_store(max_bytes=3_000)
     older = make_entry("a")
     store.put(older)
     store.put(make_entry("b"))
-    assert not store.put(make_entry("a", body=b"l" * 2_000))
+    assert not store.put(make_entry("a", body=b"l" * 3_000))
     assert names_held(store, "ab") == "b"
     assert heard.events == [Evicted(Tier.MEMORY, "replaced", 1, older.size_bytes)]
-    assert not store.put(make_entry("c", body=b"l" * 2_000))
+    assert not store.put(make_entry("c", body=b"l" * 3_000))
     assert len(heard.events) == 1
 
 

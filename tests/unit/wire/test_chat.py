@@ -264,10 +264,12 @@ def test_no_answer(sse: bytes) -> None:
         assemble(sse)
 
 
-def test_what_comes_after_done_is_not_read() -> None:
-    """The stream is over with [DONE], as it is for every client."""
+def test_what_comes_after_done_spoils_the_stream() -> None:
+    """It would be said again with every replay; a comment says nothing."""
     whole = stream(delta(role="assistant", content="a"))
-    assert assemble(whole + b"data: rubbish\n\n") == assemble(whole)
+    assert assemble(whole + b": bye\n\n") == assemble(whole)
+    with pytest.raises(UnreadableAnswer):
+        assemble(whole + b"data: rubbish\n\n")
 
 
 def test_long_stream() -> None:

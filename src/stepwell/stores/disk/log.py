@@ -20,6 +20,7 @@ KEPT_CHANGES = 10_000
 """Length of the feed, and of the list of invalidations."""
 
 MAX_SOURCES = 10_000
+MAX_ALL_SOURCES = 100_000
 """Named sources of one namespace."""
 
 _TRIM_EVERY = 256
@@ -140,9 +141,18 @@ def move_source(
         ).fetchone()
         if known >= MAX_SOURCES:
             raise StoreFull(f"a namespace can have {MAX_SOURCES} sources; {name!r} is one more")
+        if namespace != EVERYONE:
+            _check_all_sources(connection)
     connection.execute("REPLACE INTO sources VALUES (?, ?, ?)", (namespace, name, record))
     _append(connection, _Source(namespace, name, value))
     return True
+
+
+def _check_all_sources(connection: sqlite3.Connection) -> None:
+    """Refuse one more where namespaces, which cost a caller nothing, have very many together."""
+    (all_known,) = connection.execute("SELECT count(*) FROM sources").fetchone()
+    if all_known >= MAX_ALL_SOURCES:
+        raise StoreFull(f"all namespaces together can have {MAX_ALL_SOURCES} sources")
 
 
 def source_values(connection: sqlite3.Connection) -> dict[tuple[Namespace, str], str]:
