@@ -22,8 +22,8 @@ def parse_body(raw: bytes) -> dict[str, Any]:
 
     The body is the cache key and goes on to the model server, so whatever two parsers may read
     differently is refused: repeated keys, ``NaN``, lone surrogates, numbers out of range.
-    Integers come out exact. Costs 12 us for a chat request of 1 KB, up to some 200 ms per MB of very small values of small
-    values, far less for long texts.
+    Integers come out exact. Costs 12 us for a chat request of 1 KB, up to some 200 ms per MB of
+    very small values, far less for long texts.
 
     Raises:
         RequestError: 400 ``invalid_json``; the message says what is wrong, and where if known.
