@@ -229,6 +229,10 @@ async def test_with_a_token_it_is_the_token_that_counts(
         {"name": "faq", "value": 1},
         {"name": "faq", "value": "v1", "namespace": "team-a"},
         {"name": "faq", "value": "v1", "for": "all"},
+        {"name": "", "value": "v1"},
+        {"name": "f" * 129, "value": "v1"},
+        {"name": "faq", "value": "v" * 257},
+        {"name": "faq", "value": "v1\n"},
     ],
     ids=str,
 )

@@ -82,8 +82,12 @@ def test_it_is_well_formed() -> None:
     assert used <= set(components)
 
 
-async def answer(_: aiohttp.web.BaseRequest) -> aiohttp.web.Response:
-    """Answer anything well: what is tested is the gateway."""
+CUT = b"cut short"
+
+
+async def answer(request: aiohttp.web.BaseRequest) -> aiohttp.web.Response:
+    """Answer anything well, in full unless told: what is tested is the gateway."""
+    is_cut = CUT in await request.read()
     return aiohttp.web.json_response(
         {
             "id": "a",
@@ -93,10 +97,10 @@ async def answer(_: aiohttp.web.BaseRequest) -> aiohttp.web.Response:
                     "index": 0,
                     "text": "hi",
                     "message": {"role": "assistant", "content": "hi"},
-                    "finish_reason": "stop",
+                    "finish_reason": "length" if is_cut else "stop",
                 }
             ],
-            "status": "completed",
+            "status": "incomplete" if is_cut else "completed",
             "output": [{"type": "message", "content": [{"type": "output_text", "text": "hi"}]}],
             "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
         }
@@ -169,7 +173,7 @@ def send_examples(origin: str, mode: GenerationMode) -> Counter[tuple[str, str, 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses"])
 async def test_the_fields_of_a_reply_are_described(start_gateway: StartGateway, path: str) -> None:
-    """Of a miss, a hit, a bypass and a stream."""
+    """Of a miss, a hit, a bypass, a stream and an answer that may not be stored."""
     fields = OPERATIONS["post", path]["responses"]["200"]["headers"]
     body = {**question("hi"), "prompt": None, "input": "hi"}
     async with gateway_before_a_good_server(start_gateway) as gateway:
@@ -177,7 +181,9 @@ async def test_the_fields_of_a_reply_are_described(start_gateway: StartGateway, 
             await gateway.post({**body, **extra}, path=path, key=key)
             for extra, key in (({}, "a"), ({}, "a"), ({}, None), ({"stream": True}, "a"))
         ]
-    assert [answer.headers["x-cache"] for answer in answers] == ["MISS", "HIT", "BYPASS", "HIT"]
+        answers.append(await gateway.post({**body, "user": CUT.decode()}, path=path, key="a"))
+    results = [answer.headers["x-cache"] for answer in answers]
+    assert results == ["MISS", "HIT", "BYPASS", "HIT", "MISS"]
     for name, field in fields.items():
         valid = jsonschema_rs.validator_for(field["schema"]).is_valid
         integer = field["schema"].get("type") == "integer"

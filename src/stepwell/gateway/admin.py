@@ -5,7 +5,7 @@ gateway by a loopback name is let in, so that no web page can reach it through a
 """
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -19,18 +19,25 @@ from stepwell.gateway.http import header_fields, read_body
 from stepwell.gateway.loopback import is_loopback
 from stepwell.gateway.parts import Parts
 from stepwell.gateway.selection import Invalidation, from_hex, selector_of
-from stepwell.wire.markers import read_name, read_value
+from stepwell.wire.markers import CONTROL_CHARACTER, MAX_NAME_CHARACTERS, MAX_VALUE_CHARACTERS
 
 MAX_BODY_BYTES = 64 << 10
 
 _T = TypeVar("_T")
 
 
+def _text(max_length: int) -> msgspec.Meta:
+    """What the ``X-Stepwell-Sources`` field allows, so that requests can name the same."""
+    # Not "$": it also matches before a line's last end.
+    pattern = rf"^(?![\s\S]*{CONTROL_CHARACTER})"
+    return msgspec.Meta(min_length=1, max_length=max_length, pattern=pattern)
+
+
 class SourceMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of ``POST /admin/sources``."""
 
-    name: str
-    value: str
+    name: Annotated[str, _text(MAX_NAME_CHARACTERS)]
+    value: Annotated[str, _text(MAX_VALUE_CHARACTERS)]
     namespace: str | None = None
     """Whose source it is; everybody's by default."""
 
@@ -69,9 +76,10 @@ class Admin:
         namespace = EVERYONE
         if asked.namespace is not None:
             namespace = Namespace(from_hex("namespace", asked.namespace, len(EVERYONE)))
-        name, value = read_name("name", asked.name), read_value("value", asked.value)
         try:
-            moved = await self._parts.exact.move_source(namespace, SourceValue(name, value))
+            moved = await self._parts.exact.move_source(
+                namespace, SourceValue(asked.name, asked.value)
+            )
         except StoreError as error:
             return _unavailable(error)
         return JSONResponse({"moved": moved})

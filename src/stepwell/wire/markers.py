@@ -14,10 +14,12 @@ MAX_NAMES = 16
 """Bound on the tags, and on the sources, of one request."""
 MAX_NAME_CHARACTERS = 128
 MAX_VALUE_CHARACTERS = 256
+CONTROL_CHARACTER = r"[\x00-\x1f\x7f-\x9f]"
+"""Regular expression for what no name and no value may hold."""
 
 Said = list[tuple[str, str]]
 
-_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_has_control_character = re.compile(CONTROL_CHARACTER).search
 _BLANKS = " \t"
 
 
@@ -47,7 +49,7 @@ def read_sources(said: Said) -> tuple[SourceValue, ...]:
     for place, element in _elements(said):
         name, _, value = element.partition("=")
         name = read_name(place, name.rstrip(_BLANKS))
-        value = read_value(place, value.lstrip(_BLANKS))
+        value = _checked(place, value.lstrip(_BLANKS), MAX_VALUE_CHARACTERS)
         if sources.setdefault(name, value) != value:
             raise bad_control(place, f"must not give {name[:40]!r} two values")
         _check_number(place, sources)
@@ -57,11 +59,6 @@ def read_sources(said: Said) -> tuple[SourceValue, ...]:
 def read_name(place: str, name: str) -> str:
     """Return ``name`` if it may be one."""
     return _checked(place, name, MAX_NAME_CHARACTERS)
-
-
-def read_value(place: str, value: str) -> str:
-    """Return ``value`` if it may be a source's."""
-    return _checked(place, value, MAX_VALUE_CHARACTERS)
 
 
 def bad_control(place: str, complaint: str) -> RequestError:
@@ -77,7 +74,7 @@ def _elements(said: Said) -> Iterator[tuple[str, str]]:
 
 
 def _checked(place: str, text: str, max_characters: int) -> str:
-    if not text or len(text) > max_characters or _CONTROL_CHARACTER.search(text):
+    if not text or len(text) > max_characters or _has_control_character(text):
         allowed = f"1 to {max_characters} characters, no control characters"
         raise bad_control(place, f"has a part that is not as it must be ({allowed})")
     return text
