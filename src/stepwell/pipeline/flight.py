@@ -49,6 +49,8 @@ class Crashed:
 
 End = Landed | Crashed
 
+_LAST_EVENT = b"data: [DONE]"
+
 MAX_LAG_BYTES = 1 << 20
 """How far a reply that is no longer kept whole may run ahead of its slowest reader."""
 
@@ -126,12 +128,20 @@ class Flight:
         return reader
 
     def leave(self, reader: "Reader") -> None:
-        """Let ``reader`` go; the last one to leave before the end stops the call."""
+        """Let ``reader`` go; the last one to leave before the end stops the call.
+
+        Not if the end has been announced: many clients hang up there, and the answer is whole.
+        """
         self._readers.discard(reader)
         self._wake()
-        if not self._readers and self.end is None and self._writer is not None:
+        if self._readers or self.end is not None or self._writer is None:
+            return
+        if not (self.kept_whole and self._end_announced()):
             self.stopped = True
             self._writer.cancel()
+
+    def _end_announced(self) -> bool:
+        return b"".join(self._chunks[-2:]).rstrip().endswith(_LAST_EVENT)
 
     def chunk(self, index: int) -> bytes | None:
         """Return chunk ``index`` of the reply, or ``None`` if it has not come yet."""

@@ -138,6 +138,33 @@ async def test_the_call_goes_on_while_anybody_reads() -> None:
     assert writing.cancelled
 
 
+@pytest.mark.parametrize(
+    ("chunks", "max_kept_bytes", "stops"),
+    [
+        ([b"data: {}\n\n", b"data: [DONE]\n\n"], 1_000, False),
+        ([b"data: {}\n\ndata: [DO", b"NE]\n\n"], 1_000, False),
+        ([b"data: {}\n\n"], 1_000, True),
+        ([b"data: [DONE]\n\n", b"data: {}\n\n"], 1_000, True),
+        ([b"data: {}\n\n", b"data: [DONE]\n\n"], 10, True),
+    ],
+)
+async def test_a_reader_that_leaves_at_the_last_event_stops_nothing(
+    chunks: list[bytes], max_kept_bytes: int, *, stops: bool
+) -> None:
+    """Clients hang up at ``[DONE]``, before the connection's end: the answer can be kept."""
+    flight, writing = make_flight(max_kept_bytes=max_kept_bytes), Writing()
+    flight.start(writing)
+    reader = flight.join()
+    await settle()
+    flight.begin(HEAD)
+    for chunk in chunks:
+        await flight.extend(chunk)
+    reader.leave()
+    await settle()
+    assert writing.cancelled is stops
+    assert flight.stopped is stops
+
+
 async def test_a_stopped_call_has_an_end() -> None:
     """Whoever joined in the moment it was stopped does not wait for ever."""
     flight = make_flight()
