@@ -171,7 +171,7 @@ async def test_an_escaped_null_is_text_like_any_other(
 
 
 LARGE = pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")
-"""aiohttp warns of a copy, in the test's client and in the gateway's."""
+"""aiohttp, the test's client, warns of a copy."""
 
 
 @LARGE

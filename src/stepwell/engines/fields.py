@@ -1,7 +1,10 @@
-"""Which header fields travel through us, and which belong to one connection only."""
+"""Which header fields travel through us, which belong to one connection only, and which to none."""
 
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+from stepwell.core.errors import RequestError
 from stepwell.core.ports import Headers
 
 _HOP_BY_HOP = frozenset(
@@ -19,45 +22,87 @@ _HOP_BY_HOP = frozenset(
 )
 """RFC 9110, section 7.6.1, with the obsolete names that servers still send."""
 
-_REQUEST_FRAMING = frozenset({"accept-encoding", "content-length", "cookie", "expect", "host"})
-"""Ours to set, or (``cookie``) meant for the gateway's own host."""
+_NOT_FOR_UPSTREAM = _HOP_BY_HOP | {"accept-encoding", "content-length", "cookie", "expect", "host"}
+"""Also what is ours to set, and ``cookie``, which is meant for the gateway's own host."""
 
-_REPLY_FRAMING = frozenset({"content-encoding", "content-length"})
-"""True of the bytes on the upstream connection, not of the decoded body that is passed on."""
+_NOT_FOR_CLIENT = _HOP_BY_HOP | {"content-encoding", "content-length"}
+"""Also what is true of the bytes on the upstream connection, not of the decoded body."""
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
+_VALUE = re.compile(r"[\t -~\x80-\xff]*")
+"""RFC 9110, section 5.5; a line break would begin another field, or another request."""
 
 
 def for_upstream(headers: Headers) -> list[tuple[str, str]]:
-    """Return the fields of a caller's request that go on to a model server."""
-    nominated = _nominated(headers)
-    return [
-        (name, value)
-        for name, value in headers
-        if name not in _HOP_BY_HOP and name not in _REQUEST_FRAMING and name not in nominated
-    ]
+    """Return the fields of a caller's request that go on to a model server.
+
+    Raises:
+        RequestError: HTTP cannot carry one of them. The text does not quote its value.
+    """
+    passed: list[tuple[str, str]] = []
+    connection: str | None = None
+    for field in headers:
+        name, value = field
+        if name not in _NOT_FOR_UPSTREAM:
+            check_field(name, value)
+            passed.append(field)
+        elif name == "connection":
+            connection = value if connection is None else f"{connection}, {value}"
+    return _less_nominated(passed, connection)
 
 
-def for_client(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the fields of a model server's reply that go on to the caller.
+@dataclass(slots=True)
+class ReplyFields:
+    """What a reply's head says. Not frozen, because it is made for each; nobody changes it."""
+
+    for_client: Headers
+    """The fields that go on to the caller."""
+    content_coding: str
+    """In lower case; empty if the server names none."""
+    transfer_coding: str
+
+
+def read_reply_fields(raw: Iterable[tuple[bytes, bytes]]) -> ReplyFields:
+    """Sort the fields of a model server's reply.
 
     Octets become characters one to one (Latin-1, as in ASGI), so that writing them out
     again gives the same octets whatever their encoding was.
     """
-    headers = tuple(
-        (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw
-    )
-    nominated = _nominated(headers)
-    return tuple(
-        (name, value)
-        for name, value in headers
-        if name not in _HOP_BY_HOP and name not in _REPLY_FRAMING and name not in nominated
+    passed: list[tuple[str, str]] = []
+    kept_back: dict[str, str] = {}
+    for raw_name, raw_value in raw:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        if name not in _NOT_FOR_CLIENT:
+            passed.append((name, value))
+        elif name in kept_back:
+            kept_back[name] += f", {value}"
+        else:
+            kept_back[name] = value
+    return ReplyFields(
+        tuple(_less_nominated(passed, kept_back.get("connection"))),
+        kept_back.get("content-encoding", "").strip().lower(),
+        kept_back.get("transfer-encoding", "").strip().lower(),
     )
 
 
-def _nominated(headers: Headers) -> frozenset[str]:
-    """Return the field names that ``connection`` says are for this connection only."""
-    return frozenset(
-        option.strip().lower()
-        for name, value in headers
-        if name == "connection"
-        for option in value.split(",")
-    )
+def check_field(name: str, value: str) -> None:
+    """Check that HTTP can carry a field.
+
+    Raises:
+        RequestError: It cannot. The text does not quote the value.
+    """
+    if not _NAME.fullmatch(name):
+        raise RequestError(f"{name!r} is no name of a header field.", code="invalid_header")
+    is_plain = value.isascii() and value.isprintable()
+    if not is_plain and not _VALUE.fullmatch(value):
+        raise RequestError(
+            f"The header field {name} holds characters that cannot be sent.", code="invalid_header"
+        )
+
+
+def _less_nominated(fields: list[tuple[str, str]], connection: str | None) -> list[tuple[str, str]]:
+    """Leave out the fields that ``connection`` says are for this connection only."""
+    if connection is None:
+        return fields
+    nominated = {option.strip().lower() for option in connection.split(",")}
+    return [field for field in fields if field[0] not in nominated]

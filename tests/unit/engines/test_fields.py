@@ -1,6 +1,9 @@
 """Which header fields pass through the gateway."""
 
-from stepwell.engines.fields import for_client, for_upstream
+import pytest
+
+from stepwell.core.errors import RequestError
+from stepwell.engines.fields import ReplyFields, check_field, for_upstream, read_reply_fields
 
 
 def test_for_upstream_drops_what_belongs_to_the_callers_connection() -> None:
@@ -8,8 +11,10 @@ def test_for_upstream_drops_what_belongs_to_the_callers_connection() -> None:
     headers = (
         ("host", "gateway"),
         ("connection", "keep-alive, X-Private"),
+        ("connection", "x-other"),
         ("keep-alive", "timeout=5"),
         ("x-private", "1"),
+        ("x-other", "1"),
         ("content-length", "3"),
         ("transfer-encoding", "chunked"),
         ("te", "trailers"),
@@ -27,23 +32,56 @@ def test_for_upstream_drops_what_belongs_to_the_callers_connection() -> None:
     ]
 
 
-def test_for_client_lowers_names_and_drops_framing() -> None:
+def test_reply_fields_go_on_without_framing() -> None:
     """The decoded body goes on without the lengths and codings it had on the wire."""
     raw = [
         (b"Content-Type", b"application/json"),
         (b"Content-Length", b"3"),
-        (b"Content-Encoding", b"gzip"),
-        (b"Transfer-Encoding", b"chunked"),
+        (b"Content-Encoding", b"GZip"),
+        (b"Transfer-Encoding", b"Chunked"),
         (b"Connection", b"X-Hop"),
         (b"X-Hop", b"1"),
         (b"Keep-Alive", b"timeout=5"),
         (b"Retry-After", b"7"),
     ]
-    assert for_client(raw) == (("content-type", "application/json"), ("retry-after", "7"))
+    assert read_reply_fields(raw) == ReplyFields(
+        (("content-type", "application/json"), ("retry-after", "7")), "gzip", "chunked"
+    )
 
 
-def test_for_client_keeps_every_octet() -> None:
+def test_repeated_codings_are_all_seen() -> None:
+    """A second field is not hidden behind the first."""
+    raw = [(b"content-encoding", b"identity"), (b"Content-Encoding", b"gzip")]
+    assert read_reply_fields(raw) == ReplyFields((), "identity, gzip", "")
+
+
+def test_reply_fields_keep_every_octet() -> None:
     """A value in any encoding comes out as the octets it came in."""
     value = "Zürich".encode() + b"\xff"
-    [(_, text)] = for_client([(b"X-Org", value)])
+    [(_, text)] = read_reply_fields([(b"X-Org", value)]).for_client
     assert text.encode("latin-1") == value
+
+
+@pytest.mark.parametrize("value", ["", "plain", "a\tb", "a b", "Zürich", "\xa0\xff"])
+def test_values_that_http_can_carry_pass(value: str) -> None:
+    """Visible characters, blanks between them, and octets above ASCII."""
+    check_field("x-name", value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("", "v"),
+        ("a b", "v"),
+        ("a:", "v"),
+        ("A", "v"),
+        ("é", "v"),
+        ("a", "\n"),
+        ("a", "é\r"),
+        ("a", "€"),
+    ],
+)
+def test_fields_that_http_cannot_carry_are_refused(name: str, value: str) -> None:
+    """A line break would begin another field; the error names the field only."""
+    with pytest.raises(RequestError):
+        check_field(name, value)

@@ -1,5 +1,6 @@
 """aiohttp's connection pool, made to say what it handed out and to refuse poisoned connections."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,8 +18,9 @@ class Attempt:
 
     fresh: bool
     """Do not take a connection from the pool."""
-    reused: bool = False
-    """Set by the pool: the connection had carried a request before."""
+    reused_at: float | None = None
+    """Set by the pool: when, by the loop's clock, it handed out a connection that had carried a
+    request before."""
 
 
 _attempt: ContextVar[Attempt] = ContextVar("attempt")
@@ -50,7 +52,7 @@ class Pool(aiohttp.TCPConnector):
             return None
         while (connection := await super()._get(key, traces)) is not None:
             if connection.protocol is not None and not connection.protocol.should_close:
-                current.reused = True
+                current.reused_at = asyncio.get_running_loop().time()
                 return connection
             connection.close()
         return None

@@ -4,71 +4,13 @@ import asyncio
 import json
 import socket
 import traceback
-from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
+from support.upstreams import Events, MakeUpstream, failure, make_call, read
 
-from stepwell.core.errors import (
-    ConfigError,
-    UpstreamBroken,
-    UpstreamTimeout,
-    UpstreamUnreachable,
-)
-from stepwell.core.events import Event, UpstreamFailed
-from stepwell.core.names import Endpoint
-from stepwell.core.ports import Call, Headers
+from stepwell.core.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
 from stepwell.engines.http import HttpUpstream
-from stepwell.engines.http_reply import HttpReply
 from stepwell.testing.fake_upstream import FakeUpstream, Fault, Script
-
-
-class Events:
-    """Keeps what was emitted."""
-
-    def __init__(self) -> None:
-        self.seen: list[Event] = []
-
-    def emit(self, event: Event) -> None:
-        self.seen.append(event)
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[FakeUpstream]:
-    async with FakeUpstream() as running:
-        yield running
-
-
-@pytest.fixture
-def events() -> Events:
-    return Events()
-
-
-@pytest.fixture
-async def upstream(server: FakeUpstream, events: Events) -> AsyncIterator[HttpUpstream]:
-    client = make_upstream(server, events)
-    yield client
-    await client.aclose()
-
-
-def make_upstream(server: FakeUpstream, events: Events, **settings: Any) -> HttpUpstream:
-    return HttpUpstream("main", server.base_url, identity="test", events=events, **settings)
-
-
-def make_call(model: str = "fake", *, headers: Headers = (), query: str = "", **body: Any) -> Call:
-    asked = {"model": model, "messages": [{"role": "user", "content": "one two three"}], **body}
-    return Call(Endpoint.CHAT, json.dumps(asked).encode(), headers, query)
-
-
-async def read(reply: HttpReply) -> bytes:
-    try:
-        return b"".join([chunk async for chunk in reply.chunks()])
-    finally:
-        await reply.aclose()
-
-
-def failure(kind: str) -> UpstreamFailed:
-    return UpstreamFailed("main", kind)
 
 
 async def test_send_carries_body_query_and_end_to_end_fields(
@@ -109,12 +51,11 @@ async def test_send_carries_body_query_and_end_to_end_fields(
 
 
 async def test_api_key_replaces_the_callers_authorization(
-    server: FakeUpstream, events: Events
+    server: FakeUpstream, make_upstream: MakeUpstream
 ) -> None:
     """The server sees the upstream's own key, once, and never the caller's."""
-    upstream = make_upstream(server, events, api_key="own")
+    upstream = make_upstream(server.base_url, api_key="own")
     await read(await upstream.send(make_call(headers=(("authorization", "Bearer caller"),))))
-    await upstream.aclose()
     sent = [value for name, value in server.calls[0].headers if name == "authorization"]
     assert sent == ["Bearer own"]
 
@@ -240,12 +181,13 @@ async def test_no_http_reply_raises_broken(
     assert events.seen == [failure("broken")]
 
 
-async def test_errors_quote_neither_key_nor_answer(server: FakeUpstream, events: Events) -> None:
+async def test_errors_quote_neither_key_nor_answer(
+    server: FakeUpstream, make_upstream: MakeUpstream
+) -> None:
     """What is told of a failure can be logged: no secret of ours, no text of the server's."""
-    upstream = make_upstream(server, events, api_key="our-secret")
+    upstream = make_upstream(server.base_url, api_key="our-secret")
     with pytest.raises(UpstreamBroken) as caught:
         await upstream.send(make_call("fake-not-http"))
-    await upstream.aclose()
     told = "".join(traceback.format_exception(caught.value))
     assert "our-secret" not in told
     assert "this is not HTTP" not in told
@@ -267,14 +209,13 @@ async def test_garbage_inside_a_well_framed_body_is_passed_on(upstream: HttpUpst
 
 
 async def test_silent_server_times_out_on_the_first_byte(
-    server: FakeUpstream, events: Events
+    server: FakeUpstream, make_upstream: MakeUpstream, events: Events
 ) -> None:
     """No head in time is a timeout that says so, and the server is let go."""
-    upstream = make_upstream(server, events, first_byte_timeout_seconds=0.05)
+    upstream = make_upstream(server.base_url, first_byte_timeout_seconds=0.05)
     with pytest.raises(UpstreamTimeout, match=r"main gave no reply within 0\.05 s"):
         await upstream.send(make_call("fake-silent"))
     await server.calls[0].abandoned.wait()
-    await upstream.aclose()
     assert server.call_count == 1
     assert events.seen == [failure("timeout")]
 
@@ -283,61 +224,56 @@ async def test_silent_server_times_out_on_the_first_byte(
 async def test_hanging_body_times_out_between_chunks(
     stream: bool,  # noqa: FBT001  (a parametrized value)
     server: FakeUpstream,
+    make_upstream: MakeUpstream,
     events: Events,
 ) -> None:
     """A body that stops is a timeout that says so, and the server is let go."""
-    upstream = make_upstream(server, events, chunk_timeout_seconds=0.05)
+    upstream = make_upstream(server.base_url, chunk_timeout_seconds=0.05)
     reply = await upstream.send(make_call("fake-hang", stream=stream))
     with pytest.raises(UpstreamTimeout, match=r"main sent no next chunk within 0\.05 s"):
         await read(reply)
     await server.calls[0].abandoned.wait()
-    await upstream.aclose()
     assert events.seen == [failure("timeout")]
 
 
-async def test_unanswered_connection_times_out(server: FakeUpstream, events: Events) -> None:
+async def test_unanswered_connection_times_out(make_upstream: MakeUpstream, events: Events) -> None:
     """A host that does not answer the handshake is a timeout that says so."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         address = full.getsockname()
         with socket.create_connection(address), socket.socket() as waiting:
             waiting.settimeout(0)
             waiting.connect_ex(address)
-            upstream = HttpUpstream(
-                "main",
-                f"http://127.0.0.1:{address[1]}/v1",
-                identity="test",
-                events=events,
-                connect_timeout_seconds=0.05,
+            upstream = make_upstream(
+                f"http://127.0.0.1:{address[1]}/v1", connect_timeout_seconds=0.05
             )
             with pytest.raises(UpstreamTimeout, match=r"main gave no connection within 0\.05 s"):
                 await upstream.send(make_call())
-            await upstream.aclose()
     assert events.seen == [failure("timeout")]
 
 
 async def test_refused_connection_is_unreachable_after_retries(
-    server: FakeUpstream, events: Events
+    make_upstream: MakeUpstream, events: Events
 ) -> None:
     """Nobody listens: the error says so, once, after the tries that are safe."""
     async with FakeUpstream() as gone:
-        upstream = make_upstream(gone, events)
+        upstream = make_upstream(gone.base_url)
     with pytest.raises(UpstreamUnreachable, match="main cannot be reached"):
         await upstream.send(make_call())
-    await upstream.aclose()
     assert events.seen == [failure("unreachable")]
 
 
-async def test_refused_connection_is_tried_again(events: Events) -> None:
+async def test_refused_connection_is_tried_again(
+    make_upstream: MakeUpstream, events: Events
+) -> None:
     """A server that comes back between two tries answers, and nothing is counted as failed."""
     server = FakeUpstream()
     async with server:
-        upstream = make_upstream(server, events)
+        upstream = make_upstream(server.base_url)
     sending = asyncio.create_task(upstream.send(make_call()))
     await asyncio.sleep(0.02)  # lets the first try fail; were it slower, it would succeed
     async with server:
         reply = await sending
         await read(reply)
-        await upstream.aclose()
     assert reply.status == 200
     assert server.call_count == 1
     assert events.seen == []
@@ -385,41 +321,8 @@ async def test_concurrent_calls_get_their_own_answers(upstream: HttpUpstream) ->
     assert answers == [f"question {number}" for number in range(50)]
 
 
-async def test_connections_are_bounded(server: FakeUpstream, events: Events) -> None:
-    """Calls beyond the bound wait for a connection and are then answered."""
-    hold = asyncio.Event()
-    server.scripts["fake"] = Script(hold=hold)
-    upstream = make_upstream(server, events, max_connections=2)
-    asking = [asyncio.create_task(upstream.send(make_call())) for _ in range(5)]
-    await server.wait_for_calls(2)
-    assert server.connection_count == 2
-    hold.set()
-    bodies = [await read(await reply) for reply in asking]
-    await upstream.aclose()
-    assert len(bodies) == 5
-    assert server.connection_count <= 2
-
-
 async def test_huge_answer_passes_whole(upstream: HttpUpstream) -> None:
     """An answer of megabytes arrives complete, though nobody holds it in one piece."""
     reply = await upstream.send(make_call("fake-huge"))
     content = json.loads(await read(reply))["choices"][0]["message"]["content"]
     assert content.split()[-1] == "word199999"
-
-
-async def test_closed_upstream_is_unreachable(upstream: HttpUpstream) -> None:
-    """Work that outlives the shutdown gets an error of ours; closing twice is fine."""
-    await upstream.aclose()
-    await upstream.aclose()
-    with pytest.raises(UpstreamUnreachable, match="main is closed"):
-        await upstream.send(make_call())
-
-
-@pytest.mark.parametrize(
-    "base_url",
-    ["", "localhost:8000", "ftp://host/v1", "http://", "http://u:p@host/v1", "http://h/?q"],
-)
-def test_base_url_is_checked(base_url: str, events: Events) -> None:
-    """An address that cannot work is refused with its name and value when it is read."""
-    with pytest.raises(ConfigError, match=r"\[upstreams\.main\] base_url"):
-        HttpUpstream("main", base_url, identity="test", events=events)
