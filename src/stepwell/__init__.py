@@ -21,9 +21,9 @@ from stepwell.core.errors import (
 )
 
 if TYPE_CHECKING:
-    from stepwell.library.answer import AnswerStream, CachedAnswer
-    from stepwell.library.cache import Cache
-    from stepwell.library.wrap import wrap
+    from stepwell.client.answer import AnswerStream, CachedAnswer
+    from stepwell.client.cache import Cache
+    from stepwell.client.wrap import wrap
 
 __all__ = [
     "AnswerStream",
@@ -44,10 +44,10 @@ __all__ = [
 ]
 
 _LATER = {
-    "AnswerStream": "stepwell.library.answer",
-    "Cache": "stepwell.library.cache",
-    "CachedAnswer": "stepwell.library.answer",
-    "wrap": "stepwell.library.wrap",
+    "AnswerStream": "stepwell.client.answer",
+    "Cache": "stepwell.client.cache",
+    "CachedAnswer": "stepwell.client.answer",
+    "wrap": "stepwell.client.wrap",
 }
 """What is imported when it is first used, so that importing the package stays quick (PEP 562)."""
 

@@ -12,7 +12,7 @@ import pytest
 from meta.repository import Fence, fences
 from support.gateway import running_gateway
 
-from stepwell.library.portal import Portal
+from stepwell.client.portal import Portal
 from stepwell.testing.fake_upstream import FakeUpstream
 
 GATEWAY, UPSTREAM = "http://127.0.0.1:8080/v1", "http://127.0.0.1:8000/v1"

@@ -14,13 +14,13 @@ import orjson
 from stepwell.assembly.house import House, MakeTargets, Plan, build_house
 from stepwell.assembly.secret import namespace_secret
 from stepwell.assembly.settings import Settings
+from stepwell.client.answer import AnswerStream, CachedAnswer, whole
+from stepwell.client.given import settings_of
 from stepwell.core.entry import Selector, SourceValue
 from stepwell.core.errors import ConfigError, RequestError, UpstreamError
 from stepwell.core.events import Result
 from stepwell.core.names import EVERYONE, CacheKey
 from stepwell.keys.namespace import Tenant
-from stepwell.library.answer import AnswerStream, CachedAnswer, whole
-from stepwell.library.given import settings_of
 from stepwell.pipeline.exchange import Exchange
 from stepwell.pipeline.plan import NOT_CACHED
 from stepwell.pipeline.question import Ask, Question

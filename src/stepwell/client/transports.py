@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import ModuleType
 from typing import Any, Self
 
+from stepwell.client.desk import Desk, Incoming, Outgoing
+from stepwell.client.fetch import AsyncFetcher, ClientUpstream, ThreadFetcher
+from stepwell.client.portal import Portal
 from stepwell.core.errors import UpstreamError
 from stepwell.core.names import Endpoint
-from stepwell.library.desk import Desk, Incoming, Outgoing
-from stepwell.library.fetch import AsyncFetcher, ClientUpstream, ThreadFetcher
-from stepwell.library.portal import Portal
 from stepwell.pipeline.served import Body
 
 OpenDesk = Callable[[ClientUpstream], Coroutine[Any, Any, Desk]]

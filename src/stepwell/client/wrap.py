@@ -12,10 +12,10 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from stepwell.assembly.settings import Settings
-from stepwell.library.desk import Desk
-from stepwell.library.fetch import ClientUpstream
-from stepwell.library.given import settings_of
-from stepwell.library.transports import AsyncTransport, SyncTransport
+from stepwell.client.desk import Desk
+from stepwell.client.fetch import ClientUpstream
+from stepwell.client.given import settings_of
+from stepwell.client.transports import AsyncTransport, SyncTransport
 
 C = TypeVar("C")
 
