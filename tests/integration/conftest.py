@@ -1,12 +1,14 @@
 """Gateways and model servers for the tests of this directory."""
 
-from collections.abc import AsyncIterator
+import subprocess
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.gateway import Gateway, StartGateway, running_gateway
+from support.mount import mount, unmount
 
 from stepwell.testing.fake_upstream import FakeUpstream
 
@@ -33,3 +35,16 @@ async def gateway(start_gateway: StartGateway) -> AsyncIterator[Gateway]:
     """A gateway with default settings."""
     async with start_gateway() as running:
         yield running
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Return the root of a file system of 3 MB; skip where none can be mounted."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    try:
+        mount("-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place))
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"cannot mount a small file system: {error}")
+    yield place
+    unmount(str(place))

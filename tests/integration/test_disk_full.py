@@ -2,11 +2,10 @@
 
 import asyncio
 import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.mount import mount
 
 from stepwell.core.entry import Entry, Selector
 from stepwell.core.errors import StoreFull, StoreUnavailable
@@ -35,23 +34,6 @@ async def fill(store: DiskStore, stored: list[Entry]) -> None:
         entry = make_entry(str(len(stored)), body=bytes(20_000))
         await store.put(entry)
         stored.append(entry)
-
-
-def mount(*arguments: str) -> None:
-    subprocess.run(["mount", *arguments], check=True, capture_output=True)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Return the root of a file system of 3 MB; skip where none can be mounted."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    try:
-        mount("-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place))
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"cannot mount a small file system: {error}")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 async def test_full_disk(small_disk: Path) -> None:

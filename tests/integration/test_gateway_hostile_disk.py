@@ -7,34 +7,18 @@ import asyncio
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from support.gateway import Answer, Gateway, StartGateway, running_gateway
 from support.metrics import reaches, total
+from support.mount import mount
 
 from stepwell.testing.fake_upstream import FakeUpstream, Script
 
 STORE = Path("entries") / "entries-v1.sqlite"
-
-
-def mount(*arguments: str) -> None:
-    subprocess.run(["mount", *arguments], check=True, capture_output=True)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Return the root of a file system of 3 MB; skip where none can be mounted."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    try:
-        mount("-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place))
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"cannot mount a small file system: {error}")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 async def assert_all_is_well(gateway: Gateway, first: int, last: int) -> list[Answer]:

@@ -19,6 +19,7 @@ from stepwell.wire.chunks import (
     objects,
     settle,
     whole_chunks,
+    write_chunks,
 )
 from stepwell.wire.pieces import cut, cut_with_logprobs, listed_token
 
@@ -57,13 +58,7 @@ def synthesise(answer: JsonObject, *, include_usage: bool) -> list[bytes]:
         UnreadableAnswer: ``answer`` is not a chat completion with at least one choice, or its
             usage is asked for and missing.
     """
-    writer = ChunkWriter(answer, "chat.completion.chunk", include_usage=include_usage)
-    choices = objects(answer.get("choices"))
-    if not choices:
-        raise UnreadableAnswer("the answer has no choices")
-    for choice in choices:
-        _write_choice(writer, choice, last=choice is choices[-1])
-    return writer.finish()
+    return write_chunks(answer, "chat.completion.chunk", _write_choice, include_usage=include_usage)
 
 
 def _add(choice: JsonObject, piece: JsonObject) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -209,3 +209,28 @@ class ChunkWriter:
             chunk = {**self._head, "choices": [], "usage": self._usage}
             self._events.append(format_event(dump(chunk)))
         return [*self._events, format_event(DONE)]
+
+
+class WriteChoice(Protocol):
+    """Writes one choice of an answer, in as many chunks as it takes."""
+
+    def __call__(self, writer: ChunkWriter, choice: JsonObject, *, last: bool) -> None:
+        """Write ``choice``; ``last`` if none follows."""
+        ...
+
+
+def write_chunks(
+    answer: JsonObject, object_name: str, write_choice: WriteChoice, *, include_usage: bool
+) -> list[bytes]:
+    """Return the events with which a fresh stream of ``object_name`` would have given ``answer``.
+
+    Raises:
+        UnreadableAnswer: It has no choices, or its usage is asked for and missing.
+    """
+    writer = ChunkWriter(answer, object_name, include_usage=include_usage)
+    choices = objects(answer.get("choices"))
+    if not choices:
+        raise UnreadableAnswer("the answer has no choices")
+    for choice in choices:
+        write_choice(writer, choice, last=choice is choices[-1])
+    return writer.finish()

@@ -14,9 +14,9 @@ from stepwell.wire.chunks import (
     continue_with,
     extend,
     mapping,
-    objects,
     settle,
     whole_chunks,
+    write_chunks,
 )
 from stepwell.wire.pieces import cut, cut_with_logprobs, listed_token, plain_token
 
@@ -47,13 +47,7 @@ def synthesise(answer: JsonObject, *, include_usage: bool) -> list[bytes]:
         UnreadableAnswer: ``answer`` is not a text completion with at least one choice, or its
             usage is asked for and missing.
     """
-    writer = ChunkWriter(answer, _OBJECT, include_usage=include_usage)
-    choices = objects(answer.get("choices"))
-    if not choices:
-        raise UnreadableAnswer("the answer has no choices")
-    for choice in choices:
-        _write_choice(writer, choice, last=choice is choices[-1])
-    return writer.finish()
+    return write_chunks(answer, _OBJECT, _write_choice, include_usage=include_usage)
 
 
 def _add(choice: JsonObject, piece: JsonObject) -> None:
