@@ -30,11 +30,6 @@ async def verdict(gateway: Gateway, **fields: Any) -> str:
     return str((await ask(gateway, **fields)).headers["x-cache"])
 
 
-async def written(gateway: Gateway) -> None:
-    """Return when what was answered is in the store: counting waits for what waits to be put."""
-    await gateway.post({"everything": True}, path="/admin/invalidate", key=None)
-
-
 def of_class(name: str) -> dict[str, Any]:
     """Return what makes a request one of a class."""
     return {"headers": {"x-stepwell-class": name}}
@@ -118,7 +113,7 @@ async def test_a_stated_value_makes_older_answers_stale(
             (other, stating("v2", where)),
         ):
             seen.append(await verdict(gateway, **stated))
-            await written(gateway)
+            await gateway.settle()
         assert seen == ["MISS", "HIT", "HIT", "MISS", "HIT", "HIT"]
     assert all(b"faq" not in received.body for received in upstream.calls)
 
@@ -129,13 +124,13 @@ async def test_a_stated_value_makes_other_answers_stale_too(start_gateway: Start
     async with start_gateway() as one, start_gateway() as other:
         await one.ask("one", **v1)
         await one.ask("another", **v1)
-        await written(one)
+        await one.settle()
         assert (await other.ask("another")).headers["x-cache"] == "HIT"
         await one.ask("one", **v2)
         answers = []
         for gateway in (other, one):
             answers.append(await gateway.ask("another"))
-            await written(gateway)
+            await gateway.settle()
         assert answers[0].cache_status == "stepwell; fwd=stale; stored; detail=source-moved"
         assert answers[1].headers["x-cache"] == "HIT"
 
@@ -151,14 +146,14 @@ async def test_a_moved_source_makes_answers_stale_everywhere(
         moved = {"name": name, "value": "v2"}
         for gateway, fields in ((one, stated or asked), (other, asked)):
             before = await verdict(gateway, **fields)
-            await written(gateway)
+            await gateway.settle()
         assert before == "HIT"
         reply = await one.post(moved, path="/admin/sources", key=None)
         assert (reply.status, reply.body) == (200, b'{"moved":true}')
         seen = []
         for gateway in (other, one):
             seen.append(await ask(gateway, **asked))
-            await written(gateway)
+            await gateway.settle()
         assert seen[0].cache_status == "stepwell; fwd=stale; stored; detail=source-moved"
         assert seen[1].headers["x-cache"] == "HIT"
         again = await other.post(moved, path="/admin/sources", key=None)
@@ -255,6 +250,6 @@ async def test_an_answer_on_its_way_is_kept_out_by_an_invalidation_elsewhere(
         go_on.set()
         assert (await asked).status == 200
         assert await verdict(one) == "MISS"
-        await written(one)
+        await one.settle()
         assert await verdict(other) == "HIT"
     assert upstream.call_count == 2

@@ -67,6 +67,13 @@ class Gateway:
         headers, key = fields.pop("headers", None), fields.pop("key", "sk-test")
         return await self.post(question(text, **fields), headers=headers, key=key)
 
+    async def settle(self) -> None:
+        """Return when what was answered is in the store: counting waits for what waits to be put.
+
+        A worker process would keep its lock that long; gateways of one process share their locks.
+        """
+        await self.post({"everything": True}, path="/admin/invalidate", key=None)
+
 
 def question(text: str, **fields: Any) -> dict[str, Any]:
     """Return the body of a plain chat request."""
