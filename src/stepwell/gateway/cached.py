@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.events import Result
 from stepwell.core.names import Endpoint
-from stepwell.gateway.hot import HotPath
+from stepwell.gateway.hot import DIGEST, HotPath
 from stepwell.gateway.http import (
     ClientLeft,
     Receive,
@@ -78,7 +78,8 @@ class CachedEndpoint:
         else:
             ask = await asyncio.to_thread(self._take, raw, headers, tenant, query)
         exchange.question = ask.question
-        self._hot.remember(_digest(self._hot, scope, raw), ask.question)
+        if (digest := scope.get(DIGEST)) is not None:
+            self._hot.remember(digest, ask.question)
         exchange.stage("prepare")
         async with stop_if_client_leaves(receive):
             served = exchange.served = await self._parts.runner.answer(ask)
@@ -122,12 +123,6 @@ class CachedEndpoint:
         fields = (*_JSON, ("allow", "POST")) if status == _NOT_ALLOWED else _JSON
         with suppress(OSError):
             await send_whole(send, status, fields, body)
-
-
-def _digest(hot: HotPath, scope: Scope, body: bytes) -> bytes:
-    query = scope.get("query_string", b"")
-    target = scope["raw_path"] + (b"?" + query if query else b"")
-    return hot.digest(target, scope["headers"], body)
 
 
 @asynccontextmanager

@@ -29,6 +29,9 @@ MAX_REMEMBERED = 50_000
 """Questions kept, and repeats; about 1.5 KB for both. The oldest is forgotten first and made again
 when it is asked."""
 
+DIGEST = "stepwell.digest"
+"""Where the ASGI scope has the digest of a request that the hot path could not answer yet."""
+
 _T = TypeVar("_T")
 
 RawHeaders = Sequence[tuple[bytes, bytes]]

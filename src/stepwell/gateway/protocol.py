@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 
 from stepwell.core.errors import RequestError
 from stepwell.core.names import Endpoint
-from stepwell.gateway.hot import HotPath
+from stepwell.gateway.hot import DIGEST, HotPath
 from stepwell.wire.errors import error_body
 
 MAX_HELD_BYTES = 1 << 20
@@ -183,6 +183,7 @@ class GatewayProtocol(HttpToolsProtocol):
         digest = self._hot.digest(self.url, self.scope["headers"], body)
         reply = self._hot.answer(digest, self.server_state.default_headers)
         if reply is None:
+            self.scope[DIGEST] = digest  # type: ignore[literal-required]
             return False
         self.transport.writelines(reply)
         self.server_state.total_requests += 1

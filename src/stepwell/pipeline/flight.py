@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 from stepwell.core.entry import Entry, Usage
-from stepwell.core.errors import UpstreamBroken, UpstreamError
+from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamError
 from stepwell.core.names import Form
 from stepwell.core.ports import Headers
 from stepwell.pipeline.fill import Made
@@ -44,7 +44,8 @@ class Landed:
 class Crashed:
     """The reply did not come, or not to its end."""
 
-    error: UpstreamError
+    error: UpstreamError | RequestError
+    """A `RequestError` where HTTP cannot carry what the caller wants sent."""
 
 
 End = Landed | Crashed
@@ -186,6 +187,7 @@ class Reader:
 
         Raises:
             UpstreamError: The call failed before there was one.
+            RequestError: The call could not be sent.
         """
         flight = self._flight
         while flight.head is None:

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Answer, Entry, SourceValue, Usage
-from stepwell.core.errors import UpstreamBroken, UpstreamError
+from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamError
 from stepwell.core.events import FillRefused, Stored, UpstreamAnswered
 from stepwell.core.names import EVERYONE, CacheKey, Form
 from stepwell.core.ports import EventSink, Reply
@@ -194,7 +194,7 @@ class Flights:
         end: End
         try:
             end = await self._call(flight, ask, may_fill=may_fill)
-        except UpstreamError as error:
+        except (UpstreamError, RequestError) as error:
             end = Crashed(error)
         self._close(key, flight)
         flight.finish(end)

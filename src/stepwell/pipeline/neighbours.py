@@ -24,7 +24,7 @@ from pathlib import Path
 import msgspec
 
 from stepwell.core.entry import SourceValue
-from stepwell.core.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
+from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamError, UpstreamTimeout
 from stepwell.core.names import CacheKey, Form, Position
 from stepwell.pipeline.flight import Crashed, Flight, Head, Landed
 
@@ -263,6 +263,8 @@ async def _send_flight(flight: Flight, writer: asyncio.StreamWriter) -> None:
     except UpstreamError as error:
         failure = _Failure(error.upstream, str(error), isinstance(error, UpstreamTimeout))
         await _send(writer, _ERROR, msgspec.msgpack.encode(failure))
+    except RequestError:
+        await _send(writer, _NOT_HERE, b"")  # The fault of who asked here; the other may do better.
     finally:
         reader.leave()
 

@@ -9,13 +9,13 @@ from typing import assert_never
 
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Entry
-from stepwell.core.errors import StoreError, UpstreamError
+from stepwell.core.errors import RequestError, StoreError, UpstreamError
 from stepwell.core.events import Degraded, Result, StageTimed
 from stepwell.core.names import CacheKey, LayerName, Namespace, Tier
 from stepwell.core.outcome import Hit, Miss, Stale
 from stepwell.core.ports import EventSink
 from stepwell.exact.layer import ExactLayer
-from stepwell.pipeline.flight import Flight, Reader
+from stepwell.pipeline.flight import Flight, Head, Reader
 from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.plan import Forward, LookUp, Refuse, Serve, Step, first_step, next_step
 from stepwell.pipeline.question import Ask, Question
@@ -31,6 +31,10 @@ MAX_REFRESHES = 64
 
 _SERVER_ERROR = 500
 _TOO_MANY = 429
+
+
+class _FailedStatus(Exception):
+    """A reply in whose place a better one can be had."""
 
 
 class Runner:
@@ -98,7 +102,7 @@ class Runner:
         """Answer one request.
 
         Raises:
-            RequestError: The caller's conditions cannot be met.
+            RequestError: The caller's conditions cannot be met, or HTTP cannot carry its request.
             UpstreamError: The model server failed before its reply began, and nothing stale
                 could stand in.
         """
@@ -207,31 +211,50 @@ class Runner:
         second reply either, makes a call of its own.
         """
         flight, leads = self._board(ask, step, after)
-        again = after is None and not leads
+        may_ask_again = after is None and not leads
+        spare = may_ask_again or step.fallback is not None
+        try:
+            return await self._read(ask, step, flight, leads=leads, spare=spare)
+        except (_FailedStatus, UpstreamError, RequestError) as error:
+            if not may_ask_again:
+                return self._stand_in(ask.question, step, error)
+        except (TimeoutError, Unsuitable) as reason:
+            if isinstance(reason, TimeoutError) or not may_ask_again:
+                step = replace(step, share=False)
+        return await self._forward(ask, step, after=flight)
+
+    async def _read(
+        self, ask: Ask, step: Forward, flight: Flight, *, leads: bool, spare: bool
+    ) -> Served:
+        """Return what ``flight`` brings.
+
+        Raises:
+            _FailedStatus: A status that says only that it failed, while there is a ``spare``.
+            TimeoutError: Somebody else's reply did not begin in time.
+            UpstreamError, RequestError, Unsuitable: As `Reader.head` and `Relay.serve`.
+        """
         reader = flight.join()
         try:
-            async with asyncio.timeout(None if leads else self._max_wait_seconds):
-                head = await reader.head()
-            if not _is_failure(head.status) or not (again or step.fallback):
-                leads = leads and not flight.borrowed
-                return await Relay(ask.question, step, flight, reader, leads).serve(head)
-        except UpstreamError:
-            reader.leave()
-            if not (again or step.fallback):
-                raise
-        except (TimeoutError, Unsuitable) as reason:
-            reader.leave()
-            if isinstance(reason, TimeoutError) or not again:
-                return await self._forward(ask, replace(step, share=False), after=flight)
+            head = await (reader.head() if leads else self._head_in_time(reader))
+            if spare:
+                _check(head.status)
+            leads = leads and not flight.borrowed
+            return await Relay(ask.question, step, flight, reader, leads).serve(head)
         except BaseException:
             reader.leave()
             raise
-        reader.leave()
-        if again or step.fallback is None:
-            return await self._forward(ask, step, after=flight)
-        served = self._serve(ask.question, step.fallback, self._clock.now())
-        served.trail = (*served.trail, f"{ask.question.upstream}: failed")
+
+    def _stand_in(self, question: Question, step: Forward, error: Exception) -> Served:
+        """Serve what is stale in place of a failed call, or raise its error if nothing may."""
+        if step.fallback is None or isinstance(error, RequestError):
+            raise error
+        served = self._serve(question, step.fallback, self._clock.now())
+        served.trail = (*served.trail, f"{question.upstream}: failed")
         return served
+
+    async def _head_in_time(self, reader: Reader) -> Head:
+        async with asyncio.timeout(self._max_wait_seconds):
+            return await reader.head()
 
     def _board(self, ask: Ask, step: Forward, after: Flight | None) -> tuple[Flight, bool]:
         """Return a flight to read, and whether it was launched for this request."""
@@ -253,13 +276,14 @@ class Runner:
     async def _wait_for(self, key: CacheKey, reader: Reader) -> None:
         try:
             await reader.landed()
-        except UpstreamError:
+        except (UpstreamError, RequestError):
             pass  # Counted by the upstream; the next request that finds it stale tries again.
         finally:
             reader.leave()
             del self._refreshing[key]
 
 
-def _is_failure(status: int) -> bool:
-    """Return whether a status says that asking again, or later, may help."""
-    return status >= _SERVER_ERROR or status == _TOO_MANY
+def _check(status: int) -> None:
+    """Raise `_FailedStatus` for a status that says that asking again, or later, may help."""
+    if status >= _SERVER_ERROR or status == _TOO_MANY:
+        raise _FailedStatus

@@ -9,13 +9,15 @@ none of these. Wrongly suggested ``realtime`` or ``code`` costs some hits. Wrong
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stepwell.core.names import Endpoint
 from stepwell.policy.chinese import CHINESE_RULES
 from stepwell.policy.code_shape import has_hole, looks_like_code
 from stepwell.policy.english import ENGLISH_RULES
-from stepwell.policy.rule import HEAD_CHARACTERS
+from stepwell.policy.rule import HEAD_CHARACTERS, Rule
 from stepwell.policy.text import Body, has_more_than_text, last_user_text, system_text
 
 
@@ -38,7 +40,8 @@ _HOLE = Suggestion("code", "marks a hole in code")
 _FOR_TRANSLATOR = Suggestion("translation", "the system prompt makes the model a translator")
 _FOR_SUPPORT = Suggestion("faq", "a question to a support assistant")
 
-_PUNCTUATION = str.maketrans(dict.fromkeys('?!.,:;"()[]{}<>/\\|*_~`-=', " "))
+_PUNCTUATION = b'?!.,:;"()[]{}<>/\\|*_~`-='
+_WITHOUT_PUNCTUATION = bytes.maketrans(_PUNCTUATION, b" " * len(_PUNCTUATION))
 
 _WORD = re.compile(r"[a-z0-9+#']+")
 
@@ -108,11 +111,12 @@ def _by_rule(text: str) -> Suggestion:
     head = text[:HEAD_CHARACTERS].lower()
     if head.isascii():
         rules = _RULES_FOR_ASCII
-        words = frozenset(head.translate(_PUNCTUATION).split())
+        said = head.encode().translate(_WITHOUT_PUNCTUATION).decode().split()
     else:
         rules = _RULES
-        words = frozenset(_WORD.findall(head))
-    for rule, suggestion in rules:
+        said = _WORD.findall(head)
+    words = _SIGNAL_WORDS.intersection(said)
+    for rule, suggestion in rules.all if words else rules.without_words:
         if rule.holds(head, words, len(text)):
             return suggestion
     return _GENERAL
@@ -122,10 +126,28 @@ _ORDER = ("translation", "code", "formatting", "realtime", "factual", "faq")
 """What is asked to be done with a text comes before what the text is about: "translate: what is
 the weather today" is a translation."""
 
-_RULES = tuple(
-    (rule, Suggestion(rule.request_class, rule.why))
-    for name in _ORDER
-    for rule in ENGLISH_RULES + CHINESE_RULES
-    if rule.request_class == name
-)
-_RULES_FOR_ASCII = tuple(pair for pair in _RULES if pair[0] in ENGLISH_RULES)
+_Pairs = tuple[tuple[Rule, Suggestion], ...]
+
+
+class _Rules(NamedTuple):
+    """Rules in the order in which they are tried."""
+
+    all: _Pairs
+    without_words: _Pairs
+    """Those that can hold for a text with no signal word. Most texts have none."""
+
+
+def _in_order(rules: Sequence[Rule]) -> _Rules:
+    pairs = tuple(
+        (rule, Suggestion(rule.request_class, rule.why))
+        for name in _ORDER
+        for rule in rules
+        if rule.request_class == name
+    )
+    return _Rules(pairs, tuple(pair for pair in pairs if not pair[0].words))
+
+
+_RULES = _in_order(ENGLISH_RULES + CHINESE_RULES)
+_RULES_FOR_ASCII = _in_order(ENGLISH_RULES)
+_SIGNAL_WORDS = frozenset[str]().union(*(rule.words for rule, _ in _RULES.all))
+"""The words that some rule asks for."""

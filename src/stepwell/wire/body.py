@@ -22,21 +22,17 @@ def parse_body(raw: bytes) -> dict[str, Any]:
 
     The body is the cache key and goes on to the model server, so whatever two parsers may read
     differently is refused: repeated keys, ``NaN``, lone surrogates, numbers out of range.
-    Integers come out exact. Costs 12 us for a chat request of 1 KB, up to some 200 ms per MB of
-    very small values, far less for long texts.
+    Integers come out exact. Costs 2 us for a chat request of 1 KB that is written as most clients
+    write it, 12 us otherwise; up to some 200 ms per MB of very small values.
 
     Raises:
         RequestError: 400 ``invalid_json``; the message says what is wrong, and where if known.
     """
     if not raw or raw.isspace():
         raise _invalid("it is empty")
-    text = _decode(raw)
-    if _may_nest_deep(raw) or _may_have_surrogates(raw):
-        _check_with_orjson(raw)
-    try:
-        body = _DECODER.decode(text)
-    except json.JSONDecodeError as error:
-        raise _invalid(str(error)) from None
+    body = None if _may_nest_deep(raw) else _read_plain(raw)
+    if body is None:
+        body = _read_strictly(raw)
     if not isinstance(body, dict):
         raise _invalid("it must be an object")
     return body
@@ -45,6 +41,29 @@ def parse_body(raw: bytes) -> dict[str, Any]:
 def dump_body(body: dict[str, Any]) -> bytes:
     """Return ``body`` as compact UTF-8 JSON. Keys keep their order."""
     return orjson.dumps(body)
+
+
+def _read_plain(raw: bytes) -> object:
+    """Return what ``raw`` says if it is in the one form that a JSON writer would give it.
+
+    Written anew, a body with a repeated key, an integer that does not fit, or anything else that
+    is not kept as it is, comes out as other bytes: it gets ``None``, as does any unusual spelling.
+    """
+    try:
+        value = orjson.loads(raw)
+        return value if orjson.dumps(value) == raw else None
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None
+
+
+def _read_strictly(raw: bytes) -> object:
+    text = _decode(raw)
+    if _may_nest_deep(raw) or _may_have_surrogates(raw):
+        _check_with_orjson(raw)
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise _invalid(str(error)) from None
 
 
 def _decode(raw: bytes) -> str:

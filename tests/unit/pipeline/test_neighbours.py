@@ -27,7 +27,7 @@ NEIGHBOUR = """
 import asyncio, sys
 from pathlib import Path
 from stepwell.core.entry import SourceValue
-from stepwell.core.errors import UpstreamBroken, UpstreamTimeout
+from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamTimeout
 from stepwell.core.names import Form, Position
 from stepwell.pipeline.fill import Made
 from stepwell.pipeline.flight import Crashed, Flight, Head, Landed
@@ -54,8 +54,12 @@ async def obey(neighbours, verb, name, word):
         case "land":
             flight.finish(Landed(None))
         case "crash":
-            kind = {"late": UpstreamTimeout, "broken": UpstreamBroken}[word]
-            flight.finish(Crashed(kind("it failed", upstream="up")))
+            errors = {
+                "late": UpstreamTimeout("it failed", upstream="up"),
+                "broken": UpstreamBroken("it failed", upstream="up"),
+                "unsendable": RequestError("it failed"),
+            }
+            flight.finish(Crashed(errors[word]))
         case "readers":
             return len(flight._readers)
 
@@ -236,6 +240,16 @@ async def test_a_flight_that_fails_before_it_began_is_lost(
     await neighbour.do("crash", how)
     assert await following is Followed.LOST
     assert flight.end is None
+
+
+async def test_a_flight_that_could_not_be_sent_is_no_flight(
+    us: Neighbours, neighbour: Neighbour
+) -> None:
+    """What the other asked for cannot be sent; ours may be."""
+    await neighbour.do("fly")
+    following = asyncio.create_task(follow(us, neighbour, make_flight()))
+    await neighbour.do("crash", "unsendable")
+    assert await following is Followed.NOT_THERE
 
 
 @pytest.mark.parametrize(("how", "kind"), [("late", UpstreamTimeout), ("broken", UpstreamBroken)])

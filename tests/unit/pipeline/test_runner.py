@@ -262,6 +262,31 @@ async def test_followers_ask_at_most_twice(walk: Walk) -> None:
     assert walk.events.of(FillRefused) == []
 
 
+async def test_what_cannot_be_sent_is_the_fault_of_who_wanted_it_sent(walk: Walk) -> None:
+    """Its error, word for word; a follower asks for itself."""
+    asking = [walk.ask(make_question()) for _ in range(2)]
+    await settle()
+    walk.upstream.fail(RequestError("a field cannot be sent", code="invalid_header"))
+    await settle()
+    walk.upstream.reply(completion())
+    await settle()
+    assert str(asking[0].exception()) == "a field cannot be sent"
+    assert asking[1].result().body == completion()
+
+
+async def test_a_refresh_that_cannot_be_sent_ends(walk: Walk) -> None:
+    """And hides nothing: the next request that finds the answer stale tries again."""
+    question = make_question(request_class=PATIENT)
+    await walk.fill(question, "old")
+    walk.clock.seconds += 120
+    walk.upstream.fail(RequestError("a field cannot be sent"))
+    for calls in (2, 3):
+        assert (await walk.answer(question)).result is Result.STALE
+        await settle()
+        assert len(walk.upstream.calls) == calls
+    await walk.runner.aclose()
+
+
 async def test_an_answer_that_breaks_off_unseen_is_asked_for_once_more(walk: Walk) -> None:
     """A follower that has handed nothing on yet can still have a whole answer."""
     leader, follower = walk.ask(make_question()), walk.ask(make_question())

@@ -1,9 +1,13 @@
 """Request bodies: what is refused, and what comes out exactly as it went in."""
 
+import json
 import sys
 from typing import Any
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stepwell.core.errors import RequestError
 from stepwell.wire.body import MAX_DEPTH, dump_body, parse_body
@@ -130,3 +134,54 @@ def test_dump_is_compact_utf8() -> None:
     """A body is written without white space, in UTF-8, keys in their order."""
     body: dict[str, Any] = {"z": "你好", "a": [1, 2.5, None, True]}
     assert dump_body(body) == '{"z":"你好","a":[1,2.5,null,true]}'.encode()
+
+
+_NUMBERS = st.one_of(
+    st.floats(allow_nan=False).map(repr),
+    st.integers(min_value=-(2**70), max_value=2**70).map(str),
+    st.sampled_from(["-0", "-0.0", "1e2", "1.0", "1e400", "1E+2", "0.1", "NaN"]),
+)
+_STRINGS = st.one_of(
+    st.text(max_size=4).map(lambda text: json.dumps(text, ensure_ascii=False)),
+    st.text(max_size=4).map(json.dumps),
+    st.sampled_from(['"a"', r'"\u0061"', r'"\/"', r'"\ud800"', '"\x7f"']),
+)
+
+
+def _objects(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    members = st.lists(st.tuples(_STRINGS, values), max_size=3)
+    return members.map(lambda them: f"{{{','.join(f'{name}:{value}' for name, value in them)}}}")
+
+
+_VALUES = st.recursive(
+    st.one_of(_NUMBERS, _STRINGS, st.sampled_from(["true", "null", "[ ]"])),
+    lambda values: st.one_of(
+        _objects(values), st.lists(values, max_size=3).map(lambda them: f"[{','.join(them)}]")
+    ),
+    max_leaves=8,
+)
+
+
+def _outcome(raw: bytes) -> object:
+    try:
+        return repr(parse_body(raw))
+    except RequestError as error:
+        return str(error).partition(":")[0]
+
+
+@given(text=_objects(_VALUES))
+def test_the_short_way_reads_the_same(text: str) -> None:
+    """A blank at the end keeps a body from the short way, which must not make a difference."""
+    raw = text.encode(errors="surrogatepass")
+    assert _outcome(raw) == _outcome(raw + b" ")
+
+
+@given(text=_objects(_VALUES))
+def test_what_is_read_is_all_there_was(text: str) -> None:
+    """Whatever is accepted says the same to the model server as it did to us."""
+    raw = text.encode(errors="surrogatepass")
+    try:
+        body = parse_body(raw)
+    except RequestError:
+        return
+    assert orjson.loads(dump_body(body)) == orjson.loads(raw)
