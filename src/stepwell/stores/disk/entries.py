@@ -75,10 +75,11 @@ def store(connection: sqlite3.Connection, entry: Entry, used_at: float) -> Gone 
         ),
     )
     connection.execute("REPLACE INTO records VALUES (?, ?)", (cursor.lastrowid, record))
-    connection.executemany(
-        "INSERT OR IGNORE INTO tags VALUES (?, ?)",
-        [(tag, cursor.lastrowid) for tag in entry.tags],
-    )
+    if entry.tags:
+        connection.executemany(
+            "INSERT OR IGNORE INTO tags VALUES (?, ?)",
+            [(tag, cursor.lastrowid) for tag in entry.tags],
+        )
     if old is None:
         return None
     log.append_replaced(connection, entry.key)
@@ -151,7 +152,8 @@ def remove_least_worth(connection: sqlite3.Connection, excess_bytes: int, at_mos
 
 
 def _remove_rows(connection: sqlite3.Connection, rows: list[tuple[int, int]]) -> Gone:
-    connection.executemany("DELETE FROM entries WHERE id = ?", [(row[0],) for row in rows])
+    if rows:
+        connection.executemany("DELETE FROM entries WHERE id = ?", [(row[0],) for row in rows])
     return Gone(len(rows), sum(row[1] for row in rows))
 
 

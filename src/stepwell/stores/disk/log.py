@@ -87,8 +87,16 @@ def is_outrun(connection: sqlite3.Connection, entry: Entry) -> bool:
 
     Also true if the list does not reach back that far: then nobody knows.
     """
-    if entry.as_of < read_meta(connection).invalidations_after:
-        return True
+    row = connection.execute(
+        "SELECT invalidations_after > ?1, EXISTS (SELECT 1 FROM invalidations WHERE position > ?1)"
+        " FROM meta",
+        (entry.as_of,),
+    ).fetchone()
+    if row is None:
+        raise Damaged("the row about the whole file is gone")
+    too_old, has_later = row
+    if too_old or not has_later:
+        return bool(too_old)
     later = connection.execute(
         "SELECT position, record FROM invalidations WHERE position > ?", (entry.as_of,)
     )

@@ -1,7 +1,8 @@
 """What the writing thread does: a batch is one transaction, which also keeps the bounds."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from stepwell.core.clock import Clock
@@ -87,19 +88,15 @@ class Writing:
         self._database.tell(events)
 
     def _attempt(self, connection: sqlite3.Connection, jobs: Sequence[Job[Write]]) -> list[Event]:
-        # NORMAL survives a killed process; FULL flushes before the commit counts, so that what
-        # was invalidated does not come back after a power cut.
-        durable = any(job.durable for job in jobs)
-        connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-        with transaction(connection, write=True):
+        flushing = _flushing(connection) if any(job.durable for job in jobs) else nullcontext()
+        with flushing, transaction(connection, write=True):
             now = self._clock.now()
             write = Write(connection, now, used_at=entries.advance(connection, now))
-            before = log.last_position(connection)
             for job in jobs:
                 job.result = job.work(write)
             self._make_room(write)
             position = log.last_position(connection)
-        if position > before:
+        if position > self._database.generation.current():
             self._database.generation.raise_to(position)
         return write.events
 
@@ -136,6 +133,19 @@ class Writing:
         wal = self._database.files.wal
         if too_many or (wal.exists() and wal.stat().st_size > MAX_WAL_BYTES):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+@contextmanager
+def _flushing(connection: sqlite3.Connection) -> Iterator[None]:
+    """Flush what is committed inside, so that what it invalidates stays so after a power cut.
+
+    Without, a commit survives a killed process.
+    """
+    connection.execute("PRAGMA synchronous = FULL")
+    try:
+        yield
+    finally:
+        connection.execute("PRAGMA synchronous = NORMAL")
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
