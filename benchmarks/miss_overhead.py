@@ -1,6 +1,6 @@
 """What the gateway adds to a miss: against asking the same model server directly.
 
-    python benchmarks/miss_overhead.py [--smoke] [--json OUT]
+    python benchmarks/miss_overhead.py [--smoke] [--json OUT] [--litellm-python PYTHON]
 
 The model server takes no time of its own (``benchmarks/peers.py``), so what is left is the
 gateway's. Every request is a new one. ``stored`` is the ordinary miss: looked up, forwarded, kept
@@ -20,7 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from load import SERIAL, Sample, chat_body, generator, http_request, medians, prompt, sample, send
-from peers import EVENTS, start_gateway, start_upstream
+from peers import (
+    EVENTS,
+    start_gateway,
+    start_litellm,
+    start_nginx_proxy,
+    start_proxy,
+    start_upstream,
+)
 from processes import (
     CPUS,
     Server,
@@ -35,6 +42,7 @@ from report import parse_arguments, print_table, write
 PROMPT_BYTES = 1_024
 PROMPTS = 16
 DIRECT = "direct"
+BARE = "bare proxy"
 CONNECTIONS = (1, 16)
 
 
@@ -45,6 +53,8 @@ class Way:
     name: str
     server: Server
     headers: Mapping[str, str]
+    least_seconds: float = 0.0
+    """How long a round must last, if it is slow."""
 
     def requests(self, *, stream: bool) -> list[bytes]:
         """Return requests none of which is sent twice."""
@@ -77,7 +87,8 @@ def measure(ways: Sequence[Way], *, rounds: int, seconds: float) -> Samples:
         for (form, connections), by_name in samples.items():
             for way in ways:
                 requests = way.requests(stream=form == "stream")
-                by_name[way.name].append(sample(way.server, requests, connections, seconds))
+                lasts = max(seconds, way.least_seconds)
+                by_name[way.name].append(sample(way.server, requests, connections, lasts))
     return samples
 
 
@@ -91,6 +102,10 @@ def table(samples: Samples) -> Iterator[dict[str, object]]:
             if name != DIRECT:
                 added = statistics.median(way.p50_us - direct.p50_us for way, direct in pairs)
                 row["added p50 us"] = round(added)
+                both = zip(measured, by_name[BARE], strict=True)
+                row["cpu / bare"] = round(
+                    statistics.median(a.cpu_us / b.cpu_us for a, b in both), 2
+                )
             if form == "stream":
                 row["cpu us/event"] = round(figures["cpu us"] / EVENTS, 2)
             yield row
@@ -103,26 +118,43 @@ def start_shipped_fake(directory: Path) -> AbstractContextManager[Server]:
     return serving(command, port=port, ready_path="/v1/models", log=directory / "fake.log")
 
 
+def start_ways(stack: ExitStack, directory: Path, litellm: str | None) -> list[Way]:
+    """Start all servers that can be started."""
+
+    def start(starting: AbstractContextManager[Server]) -> Server:
+        return stack.enter_context(starting)
+
+    upstream = start(start_upstream(directory))
+    gateway = start(start_gateway(directory, upstream.url))
+    ways = [
+        Way(DIRECT, upstream, {}),
+        Way("stored", gateway, {}),
+        Way("no-store", gateway, {"cache-control": "no-store"}),
+        Way(BARE, start(start_proxy(directory, upstream.url)), {}),
+        Way("shipped fake", start(start_shipped_fake(directory)), {}),
+    ]
+    nginx = start_nginx_proxy(directory, upstream.url)
+    if nginx is not None:
+        ways.append(Way("nginx", start(nginx), {}))
+    if litellm is not None:
+        proxy = start(start_litellm(directory, upstream.url, Path(litellm)))
+        ways.append(Way("litellm", proxy, {}, least_seconds=3.0))
+    return ways
+
+
 def main() -> None:
     """Run the benchmark."""
-    arguments = parse_arguments(__doc__ or "")
+    arguments = parse_arguments(
+        __doc__ or "", **{"litellm-python": "python of an environment with LiteLLM's proxy"}
+    )
     exit_on_sigterm()
     leave_the_first_cpu()
     rounds, seconds = (1, 0.2) if arguments.smoke else (5, 1.0)
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        directory = Path(name)
-        upstream = stack.enter_context(start_upstream(directory))
-        gateway = stack.enter_context(start_gateway(directory, upstream.url))
-        fake = stack.enter_context(start_shipped_fake(directory))
-        ways = [
-            Way(DIRECT, upstream, {}),
-            Way("stored", gateway, {}),
-            Way("no-store", gateway, {"cache-control": "no-store"}),
-            Way("shipped fake", fake, {}),
-        ]
+        ways = start_ways(stack, Path(name), arguments.litellm_python)
         rows = list(table(measure(ways, rounds=rounds, seconds=seconds)))
     columns = ("form", "c", "way", "req/s", "cpu us", "cpu us/event", "p50 us", "p99 us")
-    print_table(rows, (*columns, "added p50 us"))
+    print_table(rows, (*columns, "added p50 us", "cpu / bare"))
     results = {
         "smoke": arguments.smoke,
         "rounds": rounds,

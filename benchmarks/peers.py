@@ -2,7 +2,7 @@
 
 Ours are started by the functions below as processes of their own::
 
-    python benchmarks/peers.py {upstream,constant,lookup} --port P
+    python benchmarks/peers.py {upstream,constant,lookup,proxy} --port P
 
 ``upstream`` is a model server as fast as Python has it: it answers every request with the same
 bytes, so that what a gateway adds is not lost in what its model server takes.
@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, cast
 
+import aiohttp
 import orjson
 import uvicorn
 from load import TOKEN, fast_loop, is_whole
@@ -118,19 +119,39 @@ def start_lookup(directory: Path) -> AbstractContextManager[Server]:
     return serving(_own("lookup", port), port=port, log=directory / "lookup.log")
 
 
+def start_proxy(directory: Path, upstream_url: str) -> AbstractContextManager[Server]:
+    """Run uvicorn with a bare ASGI callable that passes requests on by aiohttp's client."""
+    port = free_port()
+    command = _own("proxy", port, "--upstream", upstream_url)
+    return serving(command, port=port, log=directory / "proxy.log", cpus=CPUS[:1])
+
+
+def start_nginx_proxy(directory: Path, upstream_url: str) -> AbstractContextManager[Server] | None:
+    """Run nginx as a reverse proxy, or return ``None`` if it is not installed."""
+    return _start_nginx(
+        directory / "nginx-proxy", _NGINX_PROXY.replace("UPSTREAM", upstream_url.partition("//")[2])
+    )
+
+
 def start_nginx(directory: Path) -> AbstractContextManager[Server] | None:
     """Run nginx with the answers as files, or return ``None`` if it is not installed."""
+    for path, body in (("/v1/chat/completions", ANSWER), (STREAM_PATH, STREAM_BODY)):
+        file = directory / f"nginx/html{path}"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(body)
+    return _start_nginx(directory / "nginx", _NGINX_FILES)
+
+
+def _start_nginx(directory: Path, servers: str) -> AbstractContextManager[Server] | None:
     program = shutil.which("nginx")
     if program is None:
         return None
+    directory.mkdir(parents=True, exist_ok=True)
     port = free_port()
-    for path, body in (("/v1/chat/completions", ANSWER), (STREAM_PATH, STREAM_BODY)):
-        file = directory / f"html{path}"
-        file.parent.mkdir(parents=True)
-        file.write_bytes(body)
     user = pwd.getpwuid(os.geteuid()).pw_name
     configuration = directory / "nginx.conf"
-    configuration.write_text(_NGINX.format(directory=directory, port=port, user=user))
+    text = _NGINX + servers + "}}\n"
+    configuration.write_text(text.format(directory=directory, port=port, user=user))
     command = [program, "-c", str(configuration), "-e", "stderr"]
     return serving(command, port=port, log=directory / "nginx.log")
 
@@ -151,6 +172,8 @@ http {{
   fastcgi_temp_path {directory}/fastcgi;
   uwsgi_temp_path {directory}/uwsgi;
   scgi_temp_path {directory}/scgi;
+"""
+_NGINX_FILES = """
   open_file_cache max=16 inactive=600s;
   open_file_cache_valid 600s;
   server {{
@@ -161,7 +184,18 @@ http {{
     error_page 405 =200 $uri;
     location /stream/ {{ default_type text/event-stream; }}
   }}
-}}
+"""
+_NGINX_PROXY = """
+  upstream model {{ server UPSTREAM; keepalive 64; keepalive_requests 1000000000; }}
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{
+      proxy_pass http://model;
+      proxy_http_version 1.1;
+      proxy_set_header connection "";
+      proxy_buffering off;
+    }}
+  }}
 """
 
 
@@ -281,6 +315,41 @@ async def _lookup(
     await send({"type": "http.response.body", "body": answer})
 
 
+class _Proxy:
+    """Passes every request on and its reply back, and knows nothing of either."""
+
+    def __init__(self, upstream_url: str) -> None:
+        self._upstream_url = upstream_url
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __call__(
+        self,
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[dict[str, Any]]],
+        send: Callable[[dict[str, Any]], Awaitable[None]],
+    ) -> None:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(auto_decompress=False)
+        raw, more = b"", True
+        while more:
+            message = await receive()
+            raw += message.get("body", b"")
+            more = message.get("more_body", False)
+        url = self._upstream_url + scope["path"]
+        fields = {"content-type": "application/json"}
+        async with self._session.request(scope["method"], url, data=raw, headers=fields) as reply:
+            kept = [
+                (name.lower(), value)
+                for name, value in reply.raw_headers
+                if name.lower() != b"transfer-encoding"
+            ]
+            status = reply.status
+            await send({"type": "http.response.start", "status": status, "headers": kept})
+            async for chunk in reply.content.iter_any():
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+
+
 _Found = tuple[list[tuple[bytes, bytes]], bytes]
 _ANSWERS: dict[bytes, _Found] = {}
 
@@ -315,16 +384,17 @@ async def _serve_upstream(port: int, delay_seconds: float) -> None:
 def main() -> None:
     """Serve until stopped."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=("upstream", "constant", "lookup"))
+    parser.add_argument("name", choices=("upstream", "constant", "lookup", "proxy"))
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--delay", type=float, default=0.0, help="seconds, of the upstream")
+    parser.add_argument("--upstream", default="", help="base URL, of the proxy")
     options = parser.parse_args()
     if options.name == "upstream":
         with asyncio.Runner(loop_factory=fast_loop()) as runner:
             runner.run(_serve_upstream(options.port, options.delay))
         return
     uvicorn.run(
-        _lookup,
+        _Proxy(options.upstream) if options.name == "proxy" else _lookup,
         port=options.port,
         http=_Constant if options.name == "constant" else "httptools",
         lifespan="off",
