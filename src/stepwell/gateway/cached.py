@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
 
 from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.events import Result
@@ -81,7 +82,7 @@ class CachedEndpoint:
         if (digest := scope.get(DIGEST)) is not None:
             self._hot.remember(digest, ask.question)
         exchange.stage("prepare")
-        async with stop_if_client_leaves(receive):
+        async with _StopIfClientLeaves(receive):
             served = exchange.served = await self._parts.runner.answer(ask)
             await self._send(exchange, served, send)
         exchange.end()
@@ -125,30 +126,35 @@ class CachedEndpoint:
             await send_whole(send, status, fields, body)
 
 
-@asynccontextmanager
-async def stop_if_client_leaves(receive: Receive) -> AsyncIterator[None]:
-    """Cancel what runs inside as soon as the client closes its connection.
+class _StopIfClientLeaves:
+    """Cancels what runs inside as soon as the client closes its connection.
 
     Raises:
         ClientLeft: It did.
     """
-    task = asyncio.current_task()
-    left = False
 
-    async def watch() -> None:
-        nonlocal left
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        left = True
-        if task is not None:
-            task.cancel()
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._left = False
 
-    watcher = asyncio.create_task(watch())
-    try:
-        yield
-    except asyncio.CancelledError:
-        if left and task is not None and task.uncancel() == 0:
+    async def __aenter__(self) -> None:
+        self._task = asyncio.current_task()
+        self._watcher = asyncio.create_task(self._watch())
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._watcher.cancel()
+        cancelled = isinstance(error, asyncio.CancelledError)
+        if cancelled and self._left and self._task is not None and self._task.uncancel() == 0:
             raise ClientLeft from None
-        raise
-    finally:
-        watcher.cancel()
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._left = True
+        if self._task is not None:
+            self._task.cancel()

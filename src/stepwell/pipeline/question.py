@@ -10,10 +10,12 @@ from stepwell.wire.controls import Directives
 from stepwell.wire.shape import Shape
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Question:
     """What the layers need to know of a request, and nothing that changes from one repeat to the
     next: the same bytes under the same settings make an equal question.
+
+    Not frozen, which would make it three times as dear; nobody changes it.
     """
 
     endpoint: Endpoint
@@ -37,7 +39,7 @@ class Question:
 
     def __post_init__(self) -> None:
         asked = self.bypass is None and self.key is not None and self.namespace is not None
-        object.__setattr__(self, "may_be_repeat", asked and not self.directives.no_cache)
+        self.may_be_repeat = asked and not self.directives.no_cache
 
 
 @dataclass(frozen=True, slots=True)

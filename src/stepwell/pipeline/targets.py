@@ -39,7 +39,8 @@ class Targets:
             RequestError: 404, as OpenAI answers for a model it does not have.
         """
         for target in self._targets:
-            if any(fnmatchcase(model, pattern) for pattern in target.models):
-                return target
+            for pattern in target.models:
+                if pattern == "*" or fnmatchcase(model, pattern):
+                    return target
         message = f"No upstream serves the model {model!r}; see /v1/models."
         raise RequestError(message, status=_NOT_FOUND, code="model_not_found", param="model")

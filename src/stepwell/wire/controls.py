@@ -55,11 +55,15 @@ class Controls:
 
 
 _NO_DIRECTIVES = Directives()
+_NOTHING = Controls()
 
 _CLASS = ("X-Stepwell-Class", "stepwell_class")
 _TAGS = ("X-Stepwell-Tags", "stepwell_tags")
 _SOURCES = ("X-Stepwell-Sources", "stepwell_sources")
 _IN_METADATA = frozenset({_CLASS[1], _TAGS[1], _SOURCES[1]})
+_OUR_HEADERS = frozenset(
+    {"cache-control", *(header.lower() for header, _ in (_CLASS, _TAGS, _SOURCES))}
+)
 _IN_CACHE = ("no-cache", "no-store", "ttl", "s-maxage", "namespace")
 _MAX_AGE_SPELLINGS = ("s-maxage", "s-max-age")
 
@@ -77,7 +81,7 @@ def take_controls(
     tags and sources add up. A ``cache`` that is no object is not ours and stays. Costs a few us.
 
     Args:
-        headers: By lower-case name, or without regard to case; repeated fields joined by commas.
+        headers: By lower-case name; repeated fields joined by commas.
         body: The parsed body. It is not changed.
 
     Returns:
@@ -88,6 +92,8 @@ def take_controls(
             cannot be read are refused too, where RFC 9111 (4.2.1) would let us take the answer
             for stale: a caller who errs should know.
     """
+    if not _may_say_something(headers, body):
+        return body, _NOTHING
     cache = body.get("cache")
     cache = _known(cache) if isinstance(cache, dict) else None
     metadata = body.get("metadata")
@@ -107,6 +113,10 @@ def take_controls(
         if not kept:
             del body["metadata"]
     return body, controls
+
+
+def _may_say_something(headers: Mapping[str, str], body: Mapping[str, Any]) -> bool:
+    return "cache" in body or "metadata" in body or not _OUR_HEADERS.isdisjoint(headers)
 
 
 def _known(cache: dict[str, Any]) -> dict[str, Any]:
