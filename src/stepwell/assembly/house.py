@@ -40,6 +40,10 @@ LEDGER_FILE = "ledger.sqlite"
 ENTRIES_DIRECTORY = "entries"
 WORKERS_DIRECTORY = "workers"
 
+LINGER_SECONDS = 0.005
+"""Answers of so long are written to disk together: nobody waits for that, and a commit for each
+costs as much again as all the rest of a miss."""
+
 RENDERINGS_SHARE = 4
 """A quarter of the memory tier's bytes, on top, for answers in their other form."""
 
@@ -197,6 +201,7 @@ async def _store(
         clock=clock,
         events=events,
         timeout_seconds=table.timeout_seconds,
+        linger_seconds=LINGER_SECONDS,
     )
     return disk, disk
 

@@ -135,18 +135,16 @@ class Flights:
         Fly in any case if the neighbour's answer would not do, or does not begin in time.
         """
         deadline = self._clock.monotonic() + self._max_wait_seconds
-        waited = lost = False
+        lost = False
         while self._clock.monotonic() < deadline:
             holder = neighbours.claim(key)
             if holder is None:
-                maybe_made = waited or not neighbours.is_alone()
-                fly = self._fly_unless_made if maybe_made else self._fly
                 try:
-                    await fly(flight, ask, key, may_fill=may_fill)
+                    await self._fly_unless_made(flight, ask, key, may_fill=may_fill)
                 finally:
                     neighbours.release(key)
                 return
-            flight.borrowed = waited = True
+            flight.borrowed = True
             patience_seconds = max(0.0, deadline - self._clock.monotonic())
             match await neighbours.follow(holder, key, flight, patience_seconds=patience_seconds):
                 case Followed.TO_THE_END:

@@ -111,18 +111,6 @@ class Neighbours:
             os.close(self._locks)
             self._locks = -1
 
-    def is_alone(self) -> bool:
-        """Return whether no other worker has joined. Reads a directory, some 5 us.
-
-        A worker that was killed counts as there, until another one gets its process number.
-        """
-        own = f"{os.getpid()}.sock"
-        try:
-            names = os.listdir(self._sockets)  # noqa: PTH208  (it is done for every miss)
-        except OSError:
-            return False
-        return not any(name.endswith(".sock") and name != own for name in names)
-
     def claim(self, key: CacheKey) -> int | None:
         """Take the right to fly ``key``; else return the process that has it.
 

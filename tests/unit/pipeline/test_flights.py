@@ -45,11 +45,7 @@ class HandNeighbours(Neighbours):
         self.released: list[CacheKey] = []
         self.seconds_each = 0.0
         """How long each attempt takes."""
-        self.alone = False
         self._clock = clock
-
-    def is_alone(self) -> bool:
-        return self.alone
 
     def claim(self, key: CacheKey) -> int | None:
         if self.says:
@@ -150,27 +146,6 @@ async def test_what_the_neighbour_has_just_stored_is_used(air: Air) -> None:
     assert air.upstream.calls == []
     await settle()
     assert air.neighbours.released == [KEY]
-
-
-@pytest.mark.parametrize("alone", [False, True])
-async def test_who_is_alone_does_not_ask_the_layers_twice(air: Air, *, alone: bool) -> None:
-    """Nobody else can have stored the answer meanwhile."""
-    air.neighbours.alone = alone
-    assert air.exact.keep(make_entry(body=ANSWER))
-    air.launch()
-    await settle()
-    assert len(air.upstream.calls) == int(alone)
-
-
-async def test_who_has_waited_asks_the_layers_again(air: Air) -> None:
-    """The other has left, but not without its answer."""
-    air.neighbours.alone = True
-    air.neighbours.says.append(Followed.NOT_THERE)
-    flight = air.launch()
-    entry = make_entry(body=ANSWER)
-    assert air.exact.keep(entry)
-    assert await flight.join().landed() == Landed(entry)
-    assert air.upstream.calls == []
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -153,20 +152,6 @@ async def test_one_process_flies_at_a_time(us: Neighbours, neighbour: Neighbour)
     assert us.claim(KEY) == neighbour.number
     await neighbour.do("release")
     assert us.claim(KEY) is None
-
-
-async def test_workers_know_whether_they_are_alone(us: Neighbours, tmp_path: Path) -> None:
-    """From when another one joins until it leaves."""
-    assert us.is_alone()
-    async with _neighbour(tmp_path):
-        assert not us.is_alone()
-    assert us.is_alone()
-
-
-async def test_who_cannot_tell_is_not_alone(us: Neighbours, tmp_path: Path) -> None:
-    """Somebody may have removed the directory, and others may have made it anew."""
-    await asyncio.to_thread(shutil.rmtree, tmp_path)
-    assert not us.is_alone()
 
 
 async def test_a_dead_process_holds_nothing(us: Neighbours, neighbour: Neighbour) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ class Job(Generic[C]):
     size_bytes: int
     durable: bool
     """Whether it must outlast a power cut once it is done."""
+    patient: bool
+    """Whether it may wait for others, to share what a batch costs."""
     result: object = None
     error: StoreError | None = None
 
@@ -65,8 +68,9 @@ class Bounds:
 class Lane(Generic[C]):
     """Calls from one event loop to one daemon thread, handled in order and in batches.
 
-    Whatever waits when the thread is free is one batch, so that a single call is handled at once
-    and many share what a batch costs. Make it and call it on the loop.
+    Whatever waits when the thread is free is one batch, so that many calls share what it costs. A
+    single call is handled at once, or, if it is patient, with those that come within
+    ``linger_seconds``. Make it and call it on the loop.
     """
 
     def __init__(
@@ -78,6 +82,7 @@ class Lane(Generic[C]):
         clock: Clock,
         events: EventSink,
         poll_seconds: float,
+        linger_seconds: float = 0.0,
     ) -> None:
         self._name = name
         self._handler = handler
@@ -85,6 +90,7 @@ class Lane(Generic[C]):
         self._clock = clock
         self._events = events
         self._poll_seconds = poll_seconds
+        self._linger_seconds = linger_seconds
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[Job[C] | None] = queue.SimpleQueue()
         self._waiting_jobs = 0
@@ -100,6 +106,7 @@ class Lane(Generic[C]):
         timeout_seconds: float,
         size_bytes: int = 0,
         durable: bool = False,
+        patient: bool = False,
     ) -> T:
         """Have ``work`` done on the thread and return its result.
 
@@ -119,7 +126,7 @@ class Lane(Generic[C]):
         future = self._loop.create_future()
         self._waiting_jobs += 1
         self._waiting_bytes += size_bytes
-        self._queue.put(Job(work, future, size_bytes, durable))
+        self._queue.put(Job(work, future, size_bytes, durable, patient))
         try:
             async with asyncio.timeout(timeout_seconds):
                 return cast("T", await future)
@@ -153,6 +160,10 @@ class Lane(Generic[C]):
         size_bytes = 0
         with suppress(queue.Empty):
             job = self._queue.get(timeout=self._poll_seconds)
+            if job is not None and job.patient and self._linger_seconds:
+                # Asleep, and not woken by each job that comes: on its way to the interpreter's
+                # lock each waking would cost the loop more than the job does.
+                time.sleep(self._linger_seconds)
             while job is not None:
                 jobs.append(job)
                 size_bytes += job.size_bytes

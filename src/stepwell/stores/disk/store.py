@@ -50,7 +50,7 @@ class DiskStore:
 
     Open it in the worker process that uses it, on the event loop that calls it. Two threads,
     one that reads and one that writes, do everything that can block. A put costs a share of a
-    commit: what waits while one is going on is the next one.
+    commit: what comes while one is going on, or within ``linger_seconds``, is the next one.
 
     A killed process loses nothing that was acknowledged; a power cut may lose the last entries,
     but no invalidation and no moved source.
@@ -63,7 +63,7 @@ class DiskStore:
     empty. Checksums cover answers, feed and sources, not the columns that selectors look at.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (what `open` was given)
         self,
         files: Files,
         generation: Generation,
@@ -73,6 +73,7 @@ class DiskStore:
         events: EventSink,
         timeout_seconds: float,
         poll_seconds: float,
+        linger_seconds: float,
     ) -> None:
         """Take over opened files; use `open`."""
         self._generation = generation
@@ -98,6 +99,7 @@ class DiskStore:
             clock=clock,
             events=events,
             poll_seconds=poll_seconds,
+            linger_seconds=linger_seconds,
         )
 
     @classmethod
@@ -110,6 +112,7 @@ class DiskStore:
         events: EventSink,
         timeout_seconds: float = 0.25,
         poll_seconds: float = 1.0,
+        linger_seconds: float = 0.0,
     ) -> Self:
         """Open the store in ``directory``, which is made, for this user only, if need be.
 
@@ -121,6 +124,7 @@ class DiskStore:
             timeout_seconds: How long `get`, `read` and `source_values` may take.
             poll_seconds: How long changes of a writer that was killed between its commit and
                 its announcement may stay unseen.
+            linger_seconds: How long a `put` waits for others that share its commit.
 
         Raises:
             StoreUnavailable: The directory cannot be used; says why and what to do.
@@ -135,6 +139,7 @@ class DiskStore:
             events=events,
             timeout_seconds=timeout_seconds,
             poll_seconds=poll_seconds,
+            linger_seconds=linger_seconds,
         )
         try:
             store._position = await store._writes.call(_last_position, timeout_seconds=SLOW_SECONDS)
@@ -170,6 +175,7 @@ class DiskStore:
             timeout_seconds=SLOW_SECONDS,
             # Tags are written three times: in the record, in their table and in its index.
             size_bytes=entry.size_bytes + 3 * sum(map(len, entry.tags)),
+            patient=True,
         )
 
     async def count(self, selector: Selector) -> int:
