@@ -3,7 +3,8 @@
 What makes a request a repeat is the digest of its raw bytes: target, the header fields that
 matter, body. Behind the digest stands the `Question` that the long way made of the same bytes
 once and, while nothing but time has passed, the reply it got: so nothing is parsed, keyed, judged
-or written a second time.
+or written a second time. Where even the bytes on the wire are the same, from the first to the
+last, they are not read as HTTP again either: they can only come to the same digest.
 """
 
 import hashlib
@@ -79,6 +80,8 @@ class HotPath:
         self._relevant = frozenset({*_ALWAYS, *[name.encode() for name in extra_headers]})
         self._questions: dict[bytes, Question] = {}
         self._repeats: dict[bytes, _Repeat] = {}
+        self._read: dict[bytes, bytes] = {}
+        """What whole requests on the wire, by their SHA-256, came to when they were read."""
         self._server_fields: RawHeaders = ()
         self._server_lines = b""
 
@@ -93,6 +96,14 @@ class HotPath:
                 lines += (name, value)
         lines += (b"", body)
         return hashlib.sha256(b"\n".join(lines)).digest()
+
+    def digest_read(self, wire: bytes) -> bytes | None:
+        """Return the digest of a request of which the SHA-256 on the wire is ``wire``, if known."""
+        return self._read.get(wire)
+
+    def note_read(self, wire: bytes, digest: bytes) -> None:
+        """Note what a whole request came to that was read from between two requests on."""
+        _keep(self._read, wire, digest)
 
     def remember(self, digest: bytes, question: Question) -> None:
         """Note what a request with this digest asks. Questions that bypass are not noted."""
