@@ -37,6 +37,7 @@ from stepwell.stores.eviction.lru import Lru
 from stepwell.stores.memory import MemoryStore
 from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import make_entry
+from stepwell.testing.policy_contract import count_hits
 
 SHARES = (0.01, 0.1)
 NO_ROOM = 0.002
@@ -154,18 +155,7 @@ def belady(numbers: Sequence[int], capacity: int) -> float:
 
 def replay(policy: EvictionPolicy, keys: Sequence[CacheKey], capacity: int) -> float:
     """Return the hit ratio of a cache of ``capacity`` entries."""
-    held: set[CacheKey] = set()
-    hits = 0
-    for key in keys:
-        if key in held:
-            hits += 1
-            policy.on_hit(key)
-            continue
-        if len(held) == capacity:
-            held.remove(policy.victim())
-        policy.on_put(key, 1)
-        held.add(key)
-    return hits / len(keys)
+    return count_hits(policy, keys, max_entries=capacity) / len(keys)
 
 
 def replay_bytes(

@@ -183,15 +183,7 @@ async def _house(url: str) -> House:
     settings = parse_settings(
         {"log": {"target": "off"}, "upstreams": {"upstream": {"base_url": url}}}
     )
-    plan = Plan(
-        settings=settings,
-        data_dir=None,
-        boot="benchmark",
-        secret=secrets.token_bytes(32),
-        engine=None,
-        version="0",
-    )
-    return await build_house(plan, http_targets)
+    return await build_house(Plan(settings, None, secrets.token_bytes(32)), http_targets)
 
 
 async def _ask_all(house: House, requests: Sequence[Request]) -> list[Question]:

@@ -121,15 +121,7 @@ async def measure(kind: str, size: int, count: int, *, traced: bool) -> float:
     settings = parse_settings(
         {"log": {"target": "off"}, "upstreams": {"upstream": {"base_url": "http://127.0.0.1/v1"}}}
     )
-    plan = Plan(
-        settings=settings,
-        data_dir=None,
-        boot="benchmark",
-        secret=bytes(32),
-        engine=None,
-        version="0",
-    )
-    house = await build_house(plan, http_targets)
+    house = await build_house(Plan(settings, None, bytes(32)), http_targets)
     keep_one = keep(kind, size, house)
     _repeat(keep_one, WARM_UP_ENTRIES)
     if traced:

@@ -11,7 +11,7 @@ from stepwell.stores.eviction.adaptive import PENDING_HITS, PLANS, SHADOW_ENTRIE
 from stepwell.stores.eviction.lfu import Lfu
 from stepwell.stores.eviction.lru import Lru
 from stepwell.testing.entries import make_key
-from stepwell.testing.policy_contract import check_eviction_policy
+from stepwell.testing.policy_contract import check_eviction_policy, count_hits
 
 
 def test_lru() -> None:
@@ -76,18 +76,7 @@ def test_broken_policy_is_caught(broken: Callable[[], EvictionPolicy]) -> None:
 
 def replay(policy: EvictionPolicy, requests: list[str], max_entries: int) -> int:
     """Return the hits of a cache of ``max_entries`` under ``policy``."""
-    held: set[CacheKey] = set()
-    hits = 0
-    for key in map(make_key, requests):
-        if key in held:
-            hits += 1
-            policy.on_hit(key)
-            continue
-        if len(held) == max_entries:
-            held.remove(policy.victim())
-        policy.on_put(key, 1_000)
-        held.add(key)
-    return hits
+    return count_hits(policy, map(make_key, requests), max_entries=max_entries)
 
 
 def test_lru_gives_up_the_least_recently_used() -> None:

@@ -207,6 +207,23 @@ async def test_when_the_only_client_leaves_the_model_server_is_stopped(
     assert await total(gateway, "stepwell_requests_total", outcome="cancelled") == 1
 
 
+async def test_who_leaves_at_the_last_event_has_had_it_all(
+    gateway: Gateway, upstream: FakeUpstream
+) -> None:
+    """Many clients hang up there, before the model server says that its reply has ended."""
+    end = asyncio.Event()
+    upstream.scripts["stops"] = Script(hold_end=end)
+    async with waiting_client(gateway, STREAMED) as client:
+        while not (await client.chunk()).endswith(b"data: [DONE]\n\n"):
+            pass
+        await until_gone(gateway, client)
+    end.set()
+    await reaches(gateway, "stepwell_stored_total", 1)
+    assert not upstream.calls[0].abandoned.is_set()
+    assert (await gateway.ask("hi", model="stops", **STREAMED)).headers["x-cache"] == "HIT"
+    assert upstream.call_count == 1
+
+
 @FORMS
 @pytest.mark.parametrize("who", ["leader", "follower"])
 async def test_while_somebody_waits_the_model_server_goes_on(

@@ -93,14 +93,7 @@ async def running_gateway(
         "log": {"target": "off"},
     }
     tables.update(settings or {})
-    plan = Plan(
-        settings=parse_settings(tables),
-        data_dir=data_dir,
-        boot="test",
-        secret=SECRET,
-        engine=None,
-        version="test",
-    )
+    plan = Plan(parse_settings(tables), data_dir, SECRET, boot="test", version="test")
     data_dir.mkdir(exist_ok=True)  # noqa: ASYNC240  (a test's own directory)
     sock = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(

@@ -1,8 +1,11 @@
 """Builds the house: from settings to the objects that answer requests."""
 
+import secrets
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 from stepwell.assembly.disk_watch import DiskWatch
@@ -55,11 +58,13 @@ class Plan:
     settings: Settings
     data_dir: Path | None
     """``None``: nothing is kept beyond the process, and nothing shared."""
-    boot: str
-    """The same for all workers of one run."""
     secret: bytes
-    engine: EngineAddress | None
-    version: str
+    """What namespaces are derived with."""
+    engine: EngineAddress | None = None
+    """The embedded model, if it runs."""
+    boot: str = field(default_factory=partial(secrets.token_hex, 8))
+    """The same for all workers of one run."""
+    version: str = field(default_factory=partial(version, "stepwell"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,7 @@
 """A house without a server, for commands that look at the same stores as a running gateway."""
 
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -37,15 +35,8 @@ async def offline_house(settings: Settings) -> AsyncIterator[House]:
         log=Log(target="off"),
         server=msgspec.structs.replace(settings.server, workers=1),
     )
-    plan = Plan(
-        settings=quiet,
-        data_dir=data_dir,
-        boot=secrets.token_hex(8),
-        secret=secret_of(settings, data_dir),
-        engine=_engine(settings, data_dir),
-        version=version("stepwell"),
-    )
-    house = await build_house(plan, http_targets)
+    secret, engine = secret_of(settings, data_dir), _engine(settings, data_dir)
+    house = await build_house(Plan(quiet, data_dir, secret, engine), http_targets)
     try:
         yield house
     finally:

@@ -35,6 +35,15 @@ def namespace_secret(data_dir: Path) -> bytes:
     return secret
 
 
+def secret_beside(data_dir: Path | None) -> bytes:
+    """Return the secret in ``data_dir``; without a directory, one that ends with this process.
+
+    Raises:
+        ConfigError: As `namespace_secret`.
+    """
+    return secrets.token_bytes(_MADE_BYTES) if data_dir is None else namespace_secret(data_dir)
+
+
 def _make(path: Path) -> None:
     """Write a new secret aside and link it into place: the first of several processes wins."""
     aside = path.with_name(f"{path.name}.{os.getpid()}")

@@ -1,14 +1,12 @@
 """Runs the gateway: the embedded model, if it is used, and the worker processes."""
 
 import logging
-import secrets
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
@@ -44,14 +42,7 @@ def serve(settings: Settings, say: Say) -> None:
     signal.signal(signal.SIGTERM, _leave)
     here = listening(settings.server.host, settings.server.port)
     with here as sock, _engine(settings, data_dir, say) as engine:
-        plan = Plan(
-            settings=settings,
-            data_dir=data_dir,
-            boot=secrets.token_hex(8),
-            secret=secret,
-            engine=engine,
-            version=version("stepwell"),
-        )
+        plan = Plan(settings, data_dir, secret, engine)
         host, port = sock.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         say(f"Stepwell listens on http://{shown}:{port}/v1")

@@ -1,10 +1,8 @@
 """The cache as an object in a program."""
 
 import hashlib
-import secrets
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +10,7 @@ from typing import Any, Self
 import orjson
 
 from stepwell.assembly.house import House, MakeTargets, Plan, build_house
-from stepwell.assembly.secret import namespace_secret
+from stepwell.assembly.secret import secret_beside
 from stepwell.assembly.settings import Settings
 from stepwell.client.answer import AnswerStream, CachedAnswer, whole
 from stepwell.client.given import settings_of
@@ -83,18 +81,10 @@ class Cache:
             ConfigError: A setting cannot be used.
             StoreUnavailable: The data directory cannot be used.
         """
-        secret = secrets.token_bytes(32)
-        if self._data_dir is not None:
-            secret = namespace_secret(self._data_dir)
-        plan = Plan(
-            settings=self._settings,
-            data_dir=self._data_dir,
-            boot=secrets.token_hex(8),
-            secret=secret,
-            engine=None,
-            version=version("stepwell"),
+        secret = secret_beside(self._data_dir)
+        self._house = await build_house(
+            Plan(self._settings, self._data_dir, secret), _http_targets()
         )
-        self._house = await build_house(plan, _http_targets())
         self._tenant = Tenant(f"name:{self._tenant_name}", secret)
         return self
 

@@ -1,13 +1,11 @@
 """Takes what an OpenAI client would send, and answers it from the cache or by the client itself."""
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 
 from stepwell.assembly.house import House, Plan, build_house, key_rules
-from stepwell.assembly.secret import namespace_secret
+from stepwell.assembly.secret import secret_beside
 from stepwell.assembly.settings import Settings
 from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.events import Result
@@ -59,15 +57,7 @@ class Desk:
             ConfigError: A setting cannot be used.
             StoreUnavailable: The data directory cannot be used.
         """
-        secret = secrets.token_bytes(32) if data_dir is None else namespace_secret(data_dir)
-        plan = Plan(
-            settings=settings,
-            data_dir=data_dir,
-            boot=secrets.token_hex(8),
-            secret=secret,
-            engine=None,
-            version=version("stepwell"),
-        )
+        plan = Plan(settings, data_dir, secret_beside(data_dir))
 
         def targets(plan: Plan, _events: EventSink) -> Targets:
             scheme = KeyScheme(upstream.identity, key_rules(plan.settings, Dialect.OPENAI))

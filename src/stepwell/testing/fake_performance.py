@@ -106,6 +106,8 @@ class Performance:
             await self._chunk(name + b"data: " + _dump(event) + b"\n\n")
         if not typed and script.fault is not Fault.NO_DONE:
             await self._chunk(b"data: [DONE]\n\n")
+        if script.hold_end is not None:
+            await script.hold_end.wait()
         await self._connection.write(b"0\r\n\r\n")
 
     async def _go_on(self) -> bool:

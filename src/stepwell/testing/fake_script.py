@@ -59,6 +59,8 @@ class Script:
     after_events: int = 2
     resume: asyncio.Event | None = None
     """Stop a stream after ``after_events`` events until it is set."""
+    hold_end: asyncio.Event | None = None
+    """Send all events of a stream, but not that its body has ended, until it is set."""
 
 
 SCRIPTS: Mapping[str, Script] = {

@@ -1,8 +1,8 @@
-"""What every eviction policy must do, as a check that a policy's own tests can call."""
+"""What every eviction policy must do, as a check for its own tests, and how well it does it."""
 
 import gc
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 
 from hypothesis import example, given, settings
@@ -19,6 +19,22 @@ _OPERATIONS = st.lists(
     max_size=200,
 )
 _CAPACITY = 50
+
+
+def count_hits(policy: EvictionPolicy, keys: Iterable[CacheKey], *, max_entries: int) -> int:
+    """Return how many requests for ``keys``, in order, a cache of ``max_entries`` answers."""
+    held: set[CacheKey] = set()
+    hits = 0
+    for key in keys:
+        if key in held:
+            hits += 1
+            policy.on_hit(key)
+            continue
+        if len(held) == max_entries:
+            held.remove(policy.victim())
+        policy.on_put(key, 1)
+        held.add(key)
+    return hits
 
 
 def check_eviction_policy(
