@@ -213,7 +213,9 @@ async def test_who_leaves_at_the_last_event_has_had_it_all(
     """Many clients hang up there, before the model server says that its reply has ended."""
     end = asyncio.Event()
     upstream.scripts["stops"] = Script(hold_end=end)
-    async with waiting_client(gateway, STREAMED) as client:
+    async with raw_client(gateway) as client:
+        await client.send(request(question("hi", model="stops", **STREAMED)))
+        await client.head()
         while not (await client.chunk()).endswith(b"data: [DONE]\n\n"):
             pass
         await until_gone(gateway, client)
