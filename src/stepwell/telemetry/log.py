@@ -12,11 +12,14 @@ from stepwell.core.ports import EventSink
 from stepwell.telemetry.lines import MAX_LINE_BYTES, LineWriter
 
 HOLD_SECONDS = 0.1
-"""How long an event may wait for others before their lines are handed to the writing thread."""
+"""How long a line may wait for others before it is handed to the writing thread."""
 
-HOLD_EVENTS = 200
-"""How many may wait. Written one after the other, their lines cost half of what they cost in
-between other work; all together they hold the loop up for under a millisecond."""
+HOLD_BYTES = 64 * 1024
+"""How many bytes of lines may wait."""
+
+HOLD_EVENTS = 32
+"""How many events may wait to become lines. One after the other they cost half of what they cost in
+between other work, and so few do not hold the loop up."""
 
 _CLOSE_SECONDS = 1.0
 _SHORT_CHARACTERS = 60
@@ -49,7 +52,9 @@ class RequestLog:
         self._millisecond = -1
         self._written_time = ""
         self._held: list[tuple[float, _Logged]] = []
-        """Events and when they came."""
+        """Events and when they came,"""
+        self._lines = bytearray()
+        """and the lines of those before them."""
         self._timer: asyncio.TimerHandle | None = None
 
     def emit(self, event: Event) -> None:
@@ -58,6 +63,8 @@ class RequestLog:
             return  # Counted only: too many to read, and a request's trail says the same.
         self._held.append((self._now(), event))
         if len(self._held) >= HOLD_EVENTS:
+            self._write_down()
+        if len(self._lines) >= HOLD_BYTES:
             self._hand_over()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._hand_over)
@@ -73,12 +80,15 @@ class RequestLog:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        held, self._held = self._held, []
-        lines = bytearray()
-        for moment, event in held:
-            lines += self._line(moment, event)
+        self._write_down()
+        lines, self._lines = self._lines, bytearray()
         self._writer.offer(lines)
         self._report_lost()
+
+    def _write_down(self) -> None:
+        for moment, event in self._held:
+            self._lines += self._line(moment, event)
+        self._held.clear()
 
     def _line(self, moment: float, event: _Logged) -> bytes:
         time = self._written(moment)

@@ -11,7 +11,7 @@ import pytest
 from stepwell.core.events import Degraded, Event, StageTimed, UpstreamFailed
 from stepwell.telemetry import log
 from stepwell.telemetry.lines import MAX_LINE_BYTES, MAX_PENDING_BYTES
-from stepwell.telemetry.log import HOLD_EVENTS, RequestLog
+from stepwell.telemetry.log import HOLD_BYTES, HOLD_EVENTS, RequestLog
 from stepwell.testing.clock import HandClock
 from stepwell.testing.events import make_request_ended
 
@@ -112,7 +112,7 @@ async def test_impossible_names(log_file: int, name: str) -> None:
 
 async def test_full_buffer_is_handed_over_at_once(log_file: int) -> None:
     """Events do not wait for the timer once there are enough: nothing is lost, the order stays."""
-    number = 2 * HOLD_EVENTS + 50
+    number = HOLD_BYTES // 100 + HOLD_EVENTS // 2
     events = [make_request_ended(trail=str(index)) for index in range(number)]
     lines = await logged(log_file, *events)
     assert [json.loads(line)["trail"] for line in lines] == [str(i) for i in range(number)]
