@@ -7,14 +7,13 @@ from support.walk import (
     make_ask,
     make_exact,
     make_question,
+    make_runner,
     settle,
     stream_of,
 )
 
 from stepwell.core.events import Result
 from stepwell.pipeline.flights import Flights
-from stepwell.pipeline.renderings import Renderings
-from stepwell.pipeline.runner import Runner
 from stepwell.pipeline.served import Body
 from stepwell.testing.clock import HandClock
 
@@ -24,14 +23,7 @@ async def test_who_comes_as_the_last_one_leaves_does_not_join_the_call_that_is_s
     clock, events, upstream = HandClock(), Heard(), HandUpstream()
     exact = make_exact(clock, events)
     flights = Flights(exact, clock=clock, events=events)
-    runner = Runner(
-        exact,
-        flights,
-        Renderings(max_bytes=100_000),
-        clock=clock,
-        events=events,
-        max_wait_seconds=60.0,
-    )
+    runner = make_runner(exact, flights, clock=clock, events=events)
     words = stream_of("Yes", "!")
     first, second = (upstream.reply(form=STREAM_WITH_USAGE.form) for _ in range(2))
     first.say(words[0])

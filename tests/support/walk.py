@@ -12,11 +12,15 @@ from stepwell.core.events import Event
 from stepwell.core.names import CacheKey, Endpoint, Form, Namespace
 from stepwell.core.ports import Call, Headers
 from stepwell.exact.layer import ExactLayer
+from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.question import Ask, Question
+from stepwell.pipeline.renderings import Renderings
+from stepwell.pipeline.runner import Runner
 from stepwell.policy.classes import GENERAL, RequestClass
 from stepwell.stores.alone import Alone
 from stepwell.stores.eviction.lru import Lru
 from stepwell.stores.memory import MemoryStore
+from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import make_key, make_namespace
 from stepwell.wire.controls import Directives
 from stepwell.wire.shape import Shape
@@ -109,6 +113,25 @@ def stream_of(*words: str) -> list[bytes]:
         *(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in chunks),
         b"data: [DONE]\n\n",
     ]
+
+
+def make_runner(
+    exact: ExactLayer,
+    flights: Flights,
+    *,
+    clock: HandClock,
+    events: Heard,
+    max_wait_seconds: float = 60.0,
+) -> Runner:
+    """Return a runner with room for some renderings."""
+    return Runner(
+        exact,
+        flights,
+        Renderings(max_bytes=100_000),
+        clock=clock,
+        events=events,
+        max_wait_seconds=max_wait_seconds,
+    )
 
 
 class HandReply:

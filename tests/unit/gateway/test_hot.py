@@ -1,7 +1,7 @@
 """Which requests are repeats, and how they are answered on the short way."""
 
 import pytest
-from support.walk import Heard, completion, make_exact, make_question
+from support.walk import Heard, completion, make_exact, make_question, make_runner
 
 from stepwell.core.entry import Selector
 from stepwell.core.events import RequestEnded, Result
@@ -10,8 +10,6 @@ from stepwell.gateway import hot
 from stepwell.gateway.hot import HotPath
 from stepwell.gateway.replies import header_of
 from stepwell.pipeline.flights import Flights
-from stepwell.pipeline.renderings import Renderings
-from stepwell.pipeline.runner import Runner
 from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import make_entry
 from stepwell.wire.shape import Shape
@@ -29,14 +27,8 @@ class Room:
         self.clock = HandClock()
         self.events = Heard()
         self.exact = make_exact(self.clock, self.events)
-        self.runner = Runner(
-            self.exact,
-            Flights(self.exact, clock=self.clock, events=self.events),
-            Renderings(max_bytes=100_000),
-            clock=self.clock,
-            events=self.events,
-            max_wait_seconds=1.0,
-        )
+        flights = Flights(self.exact, clock=self.clock, events=self.events)
+        self.runner = make_runner(self.exact, flights, clock=self.clock, events=self.events)
         self.path = HotPath(
             self.runner, self.exact, clock=self.clock, events=self.events, extra_headers=["x-team"]
         )

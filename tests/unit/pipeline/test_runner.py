@@ -17,6 +17,7 @@ from support.walk import (
     make_ask,
     make_exact,
     make_question,
+    make_runner,
     settle,
     stream_of,
 )
@@ -29,7 +30,6 @@ from stepwell.core.outcome import Stale, StaleReason
 from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.question import Question
-from stepwell.pipeline.renderings import Renderings
 from stepwell.pipeline.runner import MAX_REFRESHES, Runner
 from stepwell.pipeline.served import Body, Served
 from stepwell.policy.classes import GENERAL
@@ -80,14 +80,7 @@ def make_walk(store: Callable[[MemoryStore], Alone] = Alone) -> Walk:
     clock, events = HandClock(), Heard()
     exact = make_exact(clock, events, store=store)
     flights = Flights(exact, clock=clock, events=events)
-    runner = Runner(
-        exact,
-        flights,
-        Renderings(max_bytes=100_000),
-        clock=clock,
-        events=events,
-        max_wait_seconds=0.05,
-    )
+    runner = make_runner(exact, flights, clock=clock, events=events, max_wait_seconds=0.05)
     return Walk(clock, events, exact, flights, runner, HandUpstream())
 
 
