@@ -57,6 +57,14 @@ def test_a_wrong_call_says_how(arguments: list[str]) -> None:
         ("[[routes]]\nclass = 'faq'\npattern = '('", "routes[0].pattern"),
         ("[server]\nadmin_token_env = 'NOT_SET'", "NOT_SET, which is not set"),
         ("port = ", "is not TOML"),
+        ("data_dir = ''", "data_dir is ''; allowed: a string that is not empty"),
+        ("[server]\nhost = ''", "server.host is ''"),
+        ("[exact]\nignored_fields = ['user', 'model']", "must not hold model"),
+        ("[classes.'Bad Name']\nttl_seconds = 1", "classes: one of the names Bad Name"),
+        ("[upstreams.x]\nbase_url = 'http:///v1'", "[upstreams.x] base_url 'http:///v1' must be"),
+        ("[upstreams.x]\nbase_url = 'http://a:99999/v1'", "http://a:99999/v1' must be"),
+        ("[upstreams.x]\nmodels = ['a']", "upstreams.x: base_url is missing"),
+        ("[auth]\nmode = 'keys'", "needs [[auth.keys]]"),
     ],
 )
 def test_config_check_names_what_is_wrong(tmp_path: Path, toml: str, expected: str) -> None:
@@ -78,6 +86,41 @@ def test_config_check_of_good_settings(tmp_path: Path) -> None:
     checked = run("config", "check", "--config", file)
     assert (checked.returncode, checked.stdout) == (0, "The settings are fine.\n")
     assert run("config", "show", "--config", file).stdout == shown.stdout
+
+
+def test_config_check_starts_and_writes_nothing(tmp_path: Path) -> None:
+    """Whoever checks may be another user than the one who serves."""
+    data = tmp_path / "data"
+    checked = run("config", "check", "--data", data)
+    assert checked.stdout == (
+        "No settings file was given (--config); every setting has its default.\n"
+        "The settings are fine.\n"
+    )
+    assert not data.exists()
+
+
+def test_config_check_warns_of_what_is_hardly_meant(tmp_path: Path) -> None:
+    """A base URL without a path leads to no model server."""
+    file = tmp_path / "stepwell.toml"
+    file.write_text("[upstreams.vllm]\nbase_url = 'http://127.0.0.1:8000'\n")
+    checked = run("config", "check", "--config", file)
+    assert checked.returncode == 0
+    assert checked.stdout.startswith("Warning: upstreams.vllm.base_url is 'http://127.0.0.1:8000'")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "advice"),
+    [
+        ("--host", "192.0.2.1", "choose an address of this machine with --host"),
+        ("--data", "/dev/null", "/dev/null is not a directory"),
+    ],
+)
+def test_serve_says_what_to_do(option: str, value: str, advice: str) -> None:
+    """By what is wrong, and before anything is said to have begun."""
+    shown = run("serve", "--upstream", "http://127.0.0.1:9/v1", option, value)
+    assert shown.returncode == 2
+    assert advice in shown.stderr
+    assert "listens" not in shown.stdout + shown.stderr
 
 
 def test_an_address_that_is_taken(tmp_path: Path, upstream: FakeUpstream) -> None:
@@ -127,10 +170,10 @@ async def test_explain_stats_invalidate(
         assert (await gateway.post(json.loads(body))).headers["x-cache"] == "HIT"
 
         counted = run("invalidate", "--tag", "greeting", *common)
-        assert counted.stdout.startswith("1 entries match. Nothing was removed")
+        assert counted.stdout.startswith("Would remove 1 entry. Nothing was removed")
         assert (await gateway.post(json.loads(body))).headers["x-cache"] == "HIT"
         removed = run("invalidate", "--tag", "greeting", "--yes", *common)
-        assert removed.stdout == "1 entries removed.\n"
+        assert removed.stdout == "Removed 1 entry.\n"
         assert (await gateway.post(json.loads(body))).headers["x-cache"] == "MISS"
     stats = json.loads(run("stats", "--json", *common).stdout)
     assert stats["by_result"] == {"hit": 2, "miss": 2}
@@ -157,6 +200,31 @@ def test_explain_says_why(tmp_path: Path, arguments: list[str], would: str, trai
     told = json.loads(run("explain", file, "--json", *arguments, *common, env=KEY).stdout)
     assert told["would"].startswith(would)
     assert trail in told["trail"]
+
+
+def test_explain_knows_the_tenants(tmp_path: Path) -> None:
+    """By a caller's key as the gateway would, or by name; others there are none."""
+    settings = tmp_path / "stepwell.toml"
+    settings.write_text(
+        "[auth]\nmode = 'keys'\nkeys = [{ tenant = 'team-a', key_env = 'KEY' }]\n"
+        "[upstreams.x]\nbase_url = 'http://127.0.0.1:9/v1'\n"
+    )
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(question("hi")))
+    common: list[str | Path] = [file, "--config", settings, "--data", tmp_path, "--json"]
+    told = [
+        json.loads(run("explain", *common, *who, env={**KEY, "OTHER": "sk-other"}).stdout)["key"]
+        for who in (["--api-key-env", "KEY"], ["--tenant", "team-a"])
+    ]
+    assert told[0] == told[1] is not None
+    for who, said in (
+        (["--tenant", "team-b"], "--tenant is 'team-b'; allowed: team-a."),
+        (["--api-key-env", "OTHER"], "key"),
+        ([], "key"),
+    ):
+        refused = run("explain", *common, *who, env={**KEY, "OTHER": "sk-other"})
+        assert refused.returncode == 2
+        assert said in refused.stderr
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", '{"model": "m"}', '{"model": 1, "messages": []}'])

@@ -44,7 +44,7 @@ async def test_no_cache_asks_anew_and_stores(
     clock.seconds += 100
     anew = await ask(gateway, said)
     assert anew.cache_status == "stepwell; fwd=bypass; stored; detail=no-cache"
-    assert (anew.headers["x-cache"], anew.headers["x-stepwell-bypass"]) == ("MISS", "no-cache")
+    assert (anew.headers["x-cache"], anew.headers["x-stepwell-bypass"]) == ("BYPASS", "no-cache")
     assert (await ask(gateway)).headers["age"] == "0"
     assert upstream.call_count == 2
 

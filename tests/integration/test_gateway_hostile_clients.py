@@ -207,6 +207,21 @@ async def test_when_the_only_client_leaves_the_model_server_is_stopped(
     assert await total(gateway, "stepwell_requests_total", outcome="cancelled") == 1
 
 
+async def test_a_client_that_leaves_with_more_on_its_way_is_missed_at_once(
+    gateway: Gateway, upstream: FakeUpstream
+) -> None:
+    """The request that is being answered is not the last one that came."""
+    stop_in_the_middle(upstream, {})
+    async with raw_client(gateway) as client:
+        slow = request(question("hi", model="stops"))
+        await client.send(slow + request(question("behind it")))
+        await upstream.wait_for_calls(1)
+        await until_gone(gateway, client)
+    async with asyncio.timeout(10):
+        await upstream.calls[0].abandoned.wait()
+    assert upstream.call_count == 1
+
+
 async def test_who_leaves_at_the_last_event_has_had_it_all(
     gateway: Gateway, upstream: FakeUpstream
 ) -> None:
@@ -297,3 +312,21 @@ async def test_many_idle_connections_harm_nobody(gateway: Gateway, upstream: Fak
             await client.send(request(BODY))
             assert (await client.answer()).headers["x-cache"] == "HIT"
     assert upstream.call_count == 1
+
+
+async def test_who_still_waits_when_the_gateway_stops_is_told(
+    start_gateway: StartGateway, upstream: FakeUpstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In OpenAI's form, when the time for it is over; that is nothing to be logged as a failure."""
+    upstream.scripts["stops"] = Script(hold=asyncio.Event())
+    async with contextlib.AsyncExitStack() as clients:
+        async with start_gateway() as gateway:
+            client = await clients.enter_async_context(raw_client(gateway))
+            await client.send(request(question("hi", model="stops")))
+            await upstream.wait_for_calls(1)
+            waiting = asyncio.create_task(client.answer())
+        answer = await waiting
+    assert (answer.status, error_of(answer)["code"]) == (503, "stopping")
+    assert "Exception in ASGI application" not in caplog.text
+    async with asyncio.timeout(10):
+        await upstream.calls[0].abandoned.wait()

@@ -8,6 +8,7 @@ from support.gateway import Answer, Gateway, StartGateway, question
 from support.metrics import total
 from support.raw_http import RawClient, error_of, head, raw_client, request
 
+from stepwell.gateway import protocol
 from stepwell.gateway.hot import HotPath
 from stepwell.testing.fake_upstream import FakeUpstream, Script
 
@@ -164,7 +165,7 @@ async def test_known_bytes_are_the_same_to_the_last_one(
     ]
     async with raw_client(gateway) as client:
         seen = [(await say(client, other)).headers["x-cache"] for other in others]
-    assert seen == ["MISS", "MISS", "MISS"]
+    assert seen == ["MISS", "MISS", "BYPASS"]
     assert upstream.call_count == 4
 
 
@@ -195,3 +196,19 @@ async def test_a_refused_connection_is_not_listened_to(gateway: Gateway) -> None
         refused = await say(client, b"\0nonsense\r\n\r\n")
         await client.send(KNOWN)
         assert (refused.status, await client.rest()) == (400, b"")
+
+
+async def test_line_ends_between_known_bytes_do_not_add_up(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some clients send one behind each body; it belongs to no head."""
+    monkeypatch.setattr(protocol, "MAX_HEAD_BYTES", 60)
+    await make_known(gateway)
+    async with raw_client(gateway) as client:
+        for _ in range(20):
+            assert (await say(client, KNOWN)).status == 200
+            await client.send(b"\r\n")
+            await asyncio.sleep(0.005)
+        await client.send(OTHER[:30])
+        await asyncio.sleep(0.05)
+        assert (await say(client, OTHER[30:])).status == 200

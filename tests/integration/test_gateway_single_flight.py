@@ -57,6 +57,19 @@ async def direct(gateway: Gateway, upstream: FakeUpstream, fields: dict[str, Any
     return answer
 
 
+async def test_what_memory_has_no_room_for_is_not_asked_twice(
+    start_gateway: StartGateway, upstream: FakeUpstream
+) -> None:
+    """Between the end of the call and the end of its storing, the call itself is still there."""
+    async with start_gateway(stores={"memory": {"max_bytes": 1_024}}) as gateway:
+        for number in range(10):
+            first, second = [await gateway.ask(f"question {number}") for _ in range(2)]
+            assert first.headers["x-cache"] == "MISS"
+            assert second.headers["x-cache"] in {"COLLAPSED", "HIT"}
+            assert second.body == first.body
+    assert upstream.call_count == 10
+
+
 def calls(upstream: FakeUpstream) -> int:
     """Return how many calls there were, barriers left out."""
     return sum(received.json().get("model") != "barrier" for received in upstream.calls)

@@ -1,5 +1,7 @@
 """What can be told of the settings without starting anything."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from stepwell.assembly.authentication import make_authenticator
@@ -8,6 +10,7 @@ from stepwell.assembly.house import request_classes, routes
 from stepwell.assembly.secret import namespace_secret
 from stepwell.assembly.settings import Settings
 from stepwell.core.errors import ConfigError
+from stepwell.engines.http_address import parse_base_url
 from stepwell.gateway.loopback import is_loopback
 from stepwell.keys.namespace import SECRET_BYTES
 
@@ -17,6 +20,34 @@ def data_directory(settings: Settings) -> Path:
     if settings.data_dir is None:
         return default_data_dir()
     return Path(settings.data_dir).expanduser()
+
+
+def make_usable(data_dir: Path) -> None:
+    """Make the directory, for this user only, if it is not there.
+
+    Raises:
+        ConfigError: It is something else, or this user cannot write there.
+    """
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        usable = os.access(data_dir, os.R_OK | os.W_OK | os.X_OK)
+        problem = "is not writable for this user"
+    except FileExistsError:
+        usable, problem = False, "is not a directory"
+    except OSError as error:
+        usable, problem = False, f"cannot be made ({error.strerror})"
+    if not usable:
+        raise ConfigError(f"data_dir: {data_dir} {problem}; set it to a directory that is.")
+
+
+def warnings(settings: Settings) -> Iterator[str]:
+    """Yield what is allowed and yet hardly meant."""
+    for name, upstream in settings.upstreams.items():
+        if upstream.base_url is not None and not parse_base_url(name, upstream.base_url).path:
+            yield (
+                f"upstreams.{name}.base_url is {upstream.base_url!r}, without a path;"
+                " OpenAI-compatible servers are reached at .../v1."
+            )
 
 
 def secret_of(settings: Settings, data_dir: Path) -> bytes:
@@ -46,6 +77,8 @@ def check(settings: Settings, secret: bytes) -> None:
     routes(settings, request_classes(settings))
     make_authenticator(settings.auth, secret)
     for name, upstream in settings.upstreams.items():
+        if upstream.base_url is not None:
+            parse_base_url(name, upstream.base_url)
         if upstream.api_key_env is not None:
             secret_from(upstream.api_key_env, setting=f"upstreams.{name}.api_key_env")
     if settings.server.admin_token_env is not None:

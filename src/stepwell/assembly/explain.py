@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-_AT = re.compile(r"^(?P<what>.*?)(?: - at (?P<key>key in )?`\$(?P<path>.*)`)?$", re.DOTALL)
+_AT = re.compile(r"^(?P<what>.*?)(?: - at (?P<key>`?key`? in )?`\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`")
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
 
@@ -40,7 +40,7 @@ def _explain(
         data, kind = _enter(data, kind, name or int(index))
     dotted = ".".join(names)
     if found and found["key"] and isinstance(kind, inspect.DictType):
-        return f"{dotted}: a name in {', '.join(data)} is not allowed; {allowed(kind.key_type)} is."
+        return f"{dotted}: one of the names {', '.join(data)}; allowed: {allowed(kind.key_type)}."
     if unknown := _UNKNOWN.match(what):
         return _unknown(unknown["name"], kind, dotted)
     if missing := _MISSING.match(what):
@@ -102,7 +102,7 @@ def allowed(kind: inspect.Type) -> str:  # noqa: PLR0911  (a table of cases)
         case inspect.IntType() | inspect.FloatType():
             return f"{_number(kind)}{_range(kind)}"
         case inspect.StrType(pattern=None):
-            return "a string"
+            return "a string" if kind.min_length is None else "a string that is not empty"
         case inspect.StrType():
             return f"a string that matches {kind.pattern}"
         case inspect.LiteralType():
@@ -112,7 +112,8 @@ def allowed(kind: inspect.Type) -> str:  # noqa: PLR0911  (a table of cases)
         case inspect.BoolType():
             return "true or false"
         case inspect.VarTupleType():
-            return f"a list, each item {allowed(kind.item_type)}"
+            least = "" if kind.min_length is None else f" of at least {kind.min_length}"
+            return f"a list{least}, each item {allowed(kind.item_type)}"
         case _:
             return "a table"
 

@@ -1,10 +1,21 @@
 """The address the gateway listens on."""
 
+import errno
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from stepwell.core.errors import ConfigError
+
+
+def _advice(error: OSError) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "choose another with --port, or stop who is there"
+        case errno.EACCES:
+            return "choose a port above 1023 with --port"
+        case _:
+            return "choose an address of this machine with --host"
 
 
 @contextmanager
@@ -26,6 +37,6 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         except OSError as error:
             raise ConfigError(
                 f"server.host and server.port: cannot listen on {host}:{port}"
-                f" ({error.strerror}); choose another with --port, or stop who is there."
+                f" ({error.strerror}); {_advice(error)}."
             ) from error
         yield sock

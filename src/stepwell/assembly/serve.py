@@ -13,7 +13,7 @@ from types import FrameType
 from uvicorn import Config, Server
 from uvicorn.supervisors import Multiprocess
 
-from stepwell.assembly.checks import check, data_directory, secret_of
+from stepwell.assembly.checks import check, data_directory, make_usable, secret_of, warnings
 from stepwell.assembly.house import Plan
 from stepwell.assembly.listening import listening
 from stepwell.assembly.settings import Settings
@@ -37,8 +37,11 @@ def serve(settings: Settings, say: Say) -> None:
             cannot be started.
     """
     data_dir = data_directory(settings)
+    make_usable(data_dir)
     secret = secret_of(settings, data_dir)
     check(settings, secret)
+    for warning in warnings(settings):
+        say(f"Warning: {warning}")
     signal.signal(signal.SIGTERM, _leave)
     here = listening(settings.server.host, settings.server.port)
     with here as sock, _engine(settings, data_dir, say) as engine:

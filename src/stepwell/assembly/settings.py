@@ -24,6 +24,7 @@ Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Bytes = Annotated[int, Meta(ge=1_024, le=1 << 50)]
 Name = Annotated[str, Meta(pattern="^[a-z][a-z0-9_-]{0,63}$")]
 EnvName = Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
+Text = Annotated[str, Meta(min_length=1)]
 Url = Annotated[str, Meta(pattern="^https?://[^ ]+$")]
 
 
@@ -34,7 +35,7 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 class Server(Table, frozen=True):
     """``[server]``: where the gateway listens, and its bounds."""
 
-    host: str = "127.0.0.1"
+    host: Text = "127.0.0.1"
     """Address to listen on. Beyond loopback the admin routes need ``admin_token_env``."""
     port: Port = 8080
     """TCP port; 0 lets the system choose one."""
@@ -81,7 +82,11 @@ class Auth(Table, frozen=True):
 
     def __post_init__(self) -> None:
         if (self.mode == "keys") != bool(self.keys):
-            raise ValueError('keys goes with mode = "keys", and only with it')
+            raise ValueError(
+                'mode = "keys" needs [[auth.keys]]'
+                if self.mode == "keys"
+                else '[[auth.keys]] goes with mode = "keys"'
+            )
 
 
 class Upstream(Table, frozen=True):
@@ -111,7 +116,16 @@ class Upstream(Table, frozen=True):
 
     def __post_init__(self) -> None:
         if (self.kind == "openai") != (self.base_url is not None):
-            raise ValueError('base_url goes with kind = "openai", and only with it')
+            raise ValueError(
+                "base_url is missing"
+                if self.base_url is None
+                else 'base_url does not go with kind = "embedded"'
+            )
+
+
+_ASKED = frozenset(
+    "model messages prompt input instructions suffix tools functions response_format text n".split()
+)
 
 
 class Exact(Table, frozen=True):
@@ -121,9 +135,16 @@ class Exact(Table, frozen=True):
     """Steps applied to prose before it is compared, never to code: ``newlines``, ``unicode``,
     ``trim``, ``squeeze``, ``fold``."""
     ignored_fields: tuple[str, ...] = ()
-    """Top-level request fields that do not change an answer, such as ``user``."""
+    """Top-level request fields that do not change an answer, such as ``user``. Never what is
+    asked, or whom: ``model``, ``messages``, ``prompt``, ``input``, ``tools`` and the like."""
     extra_headers: tuple[Annotated[str, Meta(pattern="^[a-z0-9-]+$")], ...] = ()
     """More request headers to send on; they become part of the key."""
+
+    def __post_init__(self) -> None:
+        if asked := _ASKED & {*self.ignored_fields}:
+            raise ValueError(
+                f"ignored_fields must not hold {', '.join(sorted(asked))}: an answer depends on it"
+            )
 
 
 class Memory(Table, frozen=True):
@@ -226,7 +247,7 @@ class Log(Table, frozen=True):
 class Settings(Table, frozen=True):
     """The whole file."""
 
-    data_dir: str | None = None
+    data_dir: Text | None = None
     """Where entries, the ledger and the namespace secret are kept. Default:
     ``$XDG_DATA_HOME/stepwell``, or ``~/.local/share/stepwell``."""
     server: Server = field(default_factory=Server)

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from stepwell.assembly.checks import check, data_directory, secret_of
+from stepwell.assembly.checks import check, data_directory, secret_of, warnings
 from stepwell.assembly.house import request_classes
-from stepwell.assembly.settings import parse_settings
-from stepwell.cli.options import Subparsers, add_settings_options, read_settings
+from stepwell.assembly.settings import Settings, parse_settings
+from stepwell.cli.options import Subparsers, add_settings_options, config_path, read_settings
+from stepwell.keys.namespace import SECRET_BYTES
 
 _DESCRIPTION = """\
 Look at the settings. Without a file everything has a default; a file holds only what differs:
@@ -65,9 +66,20 @@ def run_show(options: argparse.Namespace) -> int:
 def run_check(options: argparse.Namespace) -> int:
     """Check, or raise `ConfigError`."""
     settings = read_settings(options)
-    check(settings, secret_of(settings, data_directory(settings)))
+    check(settings, _any_secret(settings))
+    for warning in warnings(settings):
+        print(f"Warning: {warning}")
+    if config_path(options) is None:
+        print("No settings file was given (--config); every setting has its default.")
     print("The settings are fine.")
     return 0
+
+
+def _any_secret(settings: Settings) -> bytes:
+    """Return a secret to check with; none is made in the data directory for that."""
+    if settings.auth.namespace_secret_env is None:
+        return bytes(SECRET_BYTES)
+    return secret_of(settings, data_directory(settings))
 
 
 def _without_none(table: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 import orjson
 
+from stepwell.assembly.authentication import make_authenticator
 from stepwell.assembly.environment import secret_from
 from stepwell.assembly.house import House
 from stepwell.assembly.settings import Settings
@@ -21,13 +22,13 @@ from stepwell.cli.options import (
 from stepwell.core.entry import Entry
 from stepwell.core.errors import ConfigError
 from stepwell.core.names import Endpoint
-from stepwell.gateway.auth import PassThrough, Shared
 from stepwell.keys.canonical import canonical_body
 from stepwell.keys.namespace import Tenant
 from stepwell.pipeline.plan import Forward, Refuse, Serve, Step
 from stepwell.pipeline.question import Question
 from stepwell.pipeline.trail import say
 from stepwell.policy.routing import system_hash
+from stepwell.policy.text import system_text
 from stepwell.wire.body import parse_body
 from stepwell.wire.controls import take_controls
 from stepwell.wire.endpoint import endpoint_of
@@ -109,7 +110,7 @@ async def _explain(settings: Settings, options: argparse.Namespace) -> dict[str,
             **_about_question(question),
             **_about_step(step, house.clock.now()),
             "canonical_body": _canonical(house, question, take_controls(headers, body)[0]),
-            "system_sha256": system_hash(endpoint, body),
+            "system_sha256": system_hash(endpoint, body) if system_text(endpoint, body) else None,
         }
 
 
@@ -132,18 +133,18 @@ def _headers(given: list[str]) -> dict[str, str]:
 
 def _tenant(settings: Settings, options: argparse.Namespace, secret: bytes) -> Tenant | None:
     """Return whose request it is, as the gateway would find it."""
-    match settings.auth.mode:
-        case "shared":
-            return Shared(secret).tenant({})
-        case "keys":
-            return None if options.tenant is None else Tenant(f"name:{options.tenant}", secret)
-        case "passthrough":
-            if options.api_key_env is None:
-                return None
-            token = secret_from(options.api_key_env, setting="--api-key-env")
-            return PassThrough(secret).tenant({"authorization": f"Bearer {token}"})
-        case _:
-            assert_never(settings.auth.mode)
+    auth = settings.auth
+    if options.tenant is not None:
+        known = sorted({key.tenant for key in auth.keys})
+        if options.tenant not in known:
+            allowed = f"allowed: {', '.join(known)}" if known else 'it goes with auth.mode = "keys"'
+            raise ConfigError(f"--tenant is {options.tenant!r}; {allowed}.")
+        return Tenant(f"name:{options.tenant}", secret)
+    headers = {}
+    if options.api_key_env is not None:
+        token = secret_from(options.api_key_env, setting="--api-key-env")
+        headers["authorization"] = f"Bearer {token}"
+    return make_authenticator(auth, secret).tenant(headers)
 
 
 def _about_question(question: Question) -> dict[str, Any]:

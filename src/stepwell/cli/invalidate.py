@@ -59,10 +59,11 @@ def run(options: argparse.Namespace) -> int:
         )
     )
     matched = asyncio.run(_invalidate(read_settings(options), selector, really=options.yes))
+    entries = "1 entry" if matched == 1 else f"{matched} entries"
     if options.yes:
-        print(f"{matched} entries removed.")
+        print(f"Removed {entries}.")
     else:
-        print(f"{matched} entries match. Nothing was removed; add --yes to remove them.")
+        print(f"Would remove {entries}. Nothing was removed; add --yes to do it.")
     return 0
 
 

@@ -56,13 +56,19 @@ def add_upstream_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def config_path(options: argparse.Namespace) -> Path | None:
+    """Return the settings file that is read, if one is."""
+    path: Path | None = options.config or config_file()
+    return path
+
+
 def read_settings(options: argparse.Namespace) -> Settings:
     """Return the settings file, or the defaults, with what the command line says on top.
 
     Raises:
         ConfigError: The file cannot be used, or an option's value is not allowed.
     """
-    path = options.config or config_file()
+    path = config_path(options)
     settings = Settings() if path is None else load_settings(path)
     tables: dict[str, Any] = msgspec.to_builtins(settings)
     if options.data is not None:

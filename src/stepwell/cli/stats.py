@@ -38,7 +38,11 @@ def add_parser(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the statement."""
     ledger = data_directory(read_settings(options)) / LEDGER_FILE
-    if not ledger.exists():
+    try:
+        is_there = ledger.exists()
+    except OSError as error:
+        raise ConfigError(f"data_dir: {ledger} cannot be read: {error.strerror}.") from error
+    if not is_there:
         raise ConfigError(f"data_dir: there is no {ledger}; has a gateway run with it?")
     totals = read_totals(ledger)
     statement = draw_up(totals.values, totals.since)

@@ -18,6 +18,7 @@ from stepwell.core.entry import Selector, SourceValue
 from stepwell.core.errors import ConfigError, RequestError, UpstreamError
 from stepwell.core.events import Result
 from stepwell.core.names import EVERYONE, CacheKey
+from stepwell.gateway.selection import from_hex
 from stepwell.keys.namespace import Tenant
 from stepwell.pipeline.exchange import Exchange
 from stepwell.pipeline.plan import NOT_CACHED
@@ -48,7 +49,7 @@ class Cache:
 
     def __init__(
         self,
-        settings: Settings | Mapping[str, Any] | Path | None = None,
+        settings: Settings | Mapping[str, Any] | Path | str | None = None,
         *,
         upstream: str | None = None,
         data_dir: Path | str | None = None,
@@ -67,6 +68,8 @@ class Cache:
         Raises:
             ConfigError: A setting is wrong.
         """
+        if not (isinstance(tenant, str) and tenant):
+            raise ConfigError(f"tenant is {tenant!r}; allowed: a name.")
         self._settings = settings_of(settings, upstream)
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._tenant_name = tenant
@@ -160,11 +163,12 @@ class Cache:
 
         Raises:
             ConfigError: Nothing is given, and not ``everything`` either.
+            RequestError: ``key`` is none.
             StoreError: It could not be done everywhere.
         """
         selector = Selector(
             namespace=self._whose().namespace(),
-            key=None if key is None else CacheKey(bytes.fromhex(key)),
+            key=None if key is None else CacheKey(from_hex("key", key, 32)),
             model=model,
             request_class=request_class,
             tag=tag,
@@ -250,6 +254,8 @@ def _http_targets() -> MakeTargets:
 
 
 def _digest(request: Request) -> bytes:
+    if not isinstance(request, Mapping):
+        raise RequestError(f"A request is a mapping, not {type(request).__name__}.")
     try:
         return hashlib.sha256(orjson.dumps(request)).digest()
     except orjson.JSONEncodeError as error:

@@ -10,7 +10,7 @@ from stepwell.assembly.settings import Settings, load_settings, parse_settings
 
 
 def settings_of(
-    given: Settings | Mapping[str, Any] | Path | None, upstream: str | None = None
+    given: Settings | Mapping[str, Any] | Path | str | None, upstream: str | None = None
 ) -> Settings:
     """Return checked settings; without any, a library writes no log.
 
@@ -24,8 +24,8 @@ def settings_of(
     match given:
         case Settings():
             settings = given
-        case Path():
-            settings = load_settings(given)
+        case Path() | str():
+            settings = load_settings(Path(given))
         case None:
             settings = parse_settings({"log": {"target": "off"}})
         case _:

@@ -22,7 +22,7 @@ C = TypeVar("C")
 
 def wrap(
     client: C,
-    settings: Settings | Mapping[str, Any] | Path | None = None,
+    settings: Settings | Mapping[str, Any] | Path | str | None = None,
     *,
     data_dir: Path | str | None = None,
 ) -> C:

@@ -30,7 +30,7 @@ class RequestError(StepwellError):
     """The caller's request cannot be served as it is.
 
     Attributes:
-        status: HTTP status, 400 to 499, or 504 for an unmet ``only-if-cached``.
+        status: HTTP status, 400 to 499; 504 for an unmet ``only-if-cached``; 503 while stopping.
         code: Short machine-readable reason, such as ``invalid_json``.
         param: The field at fault, in OpenAI's dotted form, or ``None``.
     """

@@ -28,6 +28,10 @@ class Memory(Protocol):
         """Return the entry under ``key`` unless it is past ``keep_until``."""
         ...
 
+    def __contains__(self, key: CacheKey) -> bool:
+        """Return whether it holds an entry under ``key``."""
+        ...
+
     def put(self, entry: Entry) -> bool:
         """Keep ``entry``; ``False`` if it is too large."""
         ...
@@ -209,6 +213,10 @@ class ExactLayer:
             return False
         self._memory.put(entry)
         return True
+
+    def holds(self, key: CacheKey) -> bool:
+        """Return whether this worker holds an entry under ``key``; that is no use of it."""
+        return key in self._memory
 
     async def share(self, entry: Entry) -> None:
         """Put a new entry where other workers, and the next start, find it."""

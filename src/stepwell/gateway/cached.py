@@ -33,9 +33,15 @@ _log = logging.getLogger(__name__)
 
 _JSON = (("content-type", "application/json"),)
 _NOT_ALLOWED = 405
+_UNSUPPORTED = 415
 OFF_THE_LOOP_BYTES = 256 << 10
 """A larger body is parsed and keyed in a thread: odd ones take up to half a second a megabyte."""
 
+_STOPPING = RequestError(
+    "The gateway stopped before the answer was there. The request may be tried again.",
+    status=503,
+    code="stopping",
+)
 _CLIENT_CLOSED = 499
 """Nginx's status for a client that left; only the log sees it."""
 
@@ -59,8 +65,9 @@ class CachedEndpoint:
         except ClientLeft:
             exchange.end(Result.CANCELLED, status=_CLIENT_CLOSED)
         except asyncio.CancelledError:
-            exchange.end(Result.CANCELLED, status=_CLIENT_CLOSED)
-            raise
+            # The server's doing, which stops and has waited as long as it may.
+            exchange.end(Result.CANCELLED, status=_STOPPING.status)
+            await _tell(send, exchange, _STOPPING)
         except Exception as error:  # noqa: BLE001  (the border: whatever it is, the client hears)
             await self._refuse(exchange, error, send)
         finally:
@@ -71,6 +78,12 @@ class CachedEndpoint:
         tenant = self._parts.auth.tenant(headers)
         if scope["method"] != "POST":
             raise RequestError("Use POST.", status=_NOT_ALLOWED, code="method_not_allowed")
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise RequestError(
+                "Send the body as it is, without a Content-Encoding.",
+                status=_UNSUPPORTED,
+                code="unsupported_encoding",
+            )
         raw = await read_body(scope, receive, max_bytes=self._parts.max_body_bytes)
         exchange.stage("receive")
         query = scope.get("query_string", b"").decode("latin-1")
@@ -110,7 +123,7 @@ class CachedEndpoint:
             served.body.close()
 
     async def _refuse(self, exchange: Exchange, error: Exception, send: Send) -> None:
-        status, body = error_body(error)
+        status, _ = error_body(error)
         match error:
             case RequestError():
                 exchange.end(Result.REJECTED, status=status, trail=str(error))
@@ -119,11 +132,17 @@ class CachedEndpoint:
             case _:
                 _log.exception("A request failed in a way nobody thought of.", exc_info=error)
                 exchange.end(Result.ERROR, status=status, trail=type(error).__name__)
-        if exchange.has_begun:
-            return  # Half a reply is out; the server closes the connection, which says enough.
-        fields = (*_JSON, ("allow", "POST")) if status == _NOT_ALLOWED else _JSON
-        with suppress(OSError):
-            await send_whole(send, status, fields, body)
+        await _tell(send, exchange, error)
+
+
+async def _tell(send: Send, exchange: Exchange, error: Exception) -> None:
+    """Send ``error`` in OpenAI's form."""
+    if exchange.has_begun:
+        return  # Half a reply is out; the server closes the connection, which says enough.
+    status, body = error_body(error)
+    fields = (*_JSON, ("allow", "POST")) if status == _NOT_ALLOWED else _JSON
+    with suppress(OSError, RuntimeError):  # It has left; uvloop's word for it is the latter.
+        await send_whole(send, status, fields, body)
 
 
 class _StopIfClientLeaves:

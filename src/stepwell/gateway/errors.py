@@ -25,7 +25,10 @@ async def _of_routing(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     headers = error.headers if isinstance(error, HTTPException) else None
     method, path = request.method, request.url.path
-    refused = RequestError(f"{method} {path} is not served here.", status=status, code="not_found")
+    hint = "" if path.startswith("/v1/") else f" Did you mean /v1{path}? A base URL ends in /v1."
+    refused = RequestError(
+        f"{method} {path} is not served here.{hint}", status=status, code="not_found"
+    )
     if status == 405:  # noqa: PLR2004  (HTTP's own number)
         refused = RequestError(
             f"{path} does not answer {method}.", status=status, code="method_not_allowed"

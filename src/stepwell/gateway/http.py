@@ -66,9 +66,11 @@ def sendable(fields: Headers) -> Headers:
     """Leave out fields with control characters, which must not be sent on (RFC 9110, 5.5).
 
     Model servers are read more leniently than replies are written: a field more or less is no
-    reason to lose an answer.
+    reason to lose an answer. ``Date`` is the server's to write, and must stand there once.
     """
-    return tuple(field for field in fields if not _CONTROL_CHARACTER.search(field[1]))
+    return tuple(
+        field for field in fields if field[0] != "date" and not _CONTROL_CHARACTER.search(field[1])
+    )
 
 
 async def send_head(send: Send, status: int, fields: Headers) -> None:

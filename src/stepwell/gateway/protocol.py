@@ -14,8 +14,13 @@ import socket
 from typing import Any, Protocol
 
 import httptools
+from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 from uvicorn.server import ServerState
 
 from stepwell.core.errors import RequestError
@@ -78,6 +83,8 @@ class GatewayProtocol(HttpToolsProtocol):
         self._held: list[bytes] | None = None
         """Pieces of the body of a request that may be a repeat; ``None``: there is none such."""
         self._held_bytes = 0
+        self._running: RequestResponseCycle | None = None
+        """What the application has; ``cycle`` is the newest, which may still have to wait."""
         self._begun = 0
         """Requests that began with the bytes that were received last,"""
         self._answered: bytes | None = None
@@ -108,10 +115,17 @@ class GatewayProtocol(HttpToolsProtocol):
         self._look_at_the_clock()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop watching."""
+        """Stop watching, and let the application know."""
         if self._watch is not None:
             self._watch.cancel()
+        if self._running is not None:
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
         """Read requests."""
@@ -122,6 +136,7 @@ class GatewayProtocol(HttpToolsProtocol):
             digest = self._hot.digest_read(wire)
             if digest is not None and self._answer(digest):
                 self._idle_since = self.loop.time()
+                self._stray_bytes = 0
                 return
         self._begun, self._answered = 0, None
         self._parse(data)

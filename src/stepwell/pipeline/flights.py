@@ -196,10 +196,13 @@ class Flights:
             end = await self._call(flight, ask, may_fill=may_fill)
         except (UpstreamError, RequestError) as error:
             end = Crashed(error)
-        self._close(key, flight)
+        entry = end.entry if isinstance(end, Landed) else None
+        if entry is None or self._exact.holds(entry.key):
+            self._close(key, flight)
         flight.finish(end)
-        if isinstance(end, Landed) and end.entry is not None:
-            await self._exact.share(end.entry)
+        if entry is not None:
+            # Where memory has no room for it, the flight is all there is until it is stored.
+            await self._exact.share(entry)
 
     def _close(self, key: CacheKey | None, flight: Flight) -> None:
         if key is not None and self._open.get(key) is flight:

@@ -7,6 +7,7 @@ from stepwell.core.entry import Answer
 from stepwell.core.errors import UpstreamBroken, UpstreamError
 from stepwell.core.events import Result
 from stepwell.core.names import Form
+from stepwell.core.outcome import Bypass
 from stepwell.pipeline.flight import Flight, Head, Landed, Reader
 from stepwell.pipeline.plan import Forward
 from stepwell.pipeline.question import Question
@@ -117,7 +118,8 @@ class Relay:
     def _served(self, head: Head) -> Served:
         result = Result.COLLAPSED
         if self.leads:
-            result = Result.MISS if self.question.bypass is None else Result.BYPASS
+            is_bypass = isinstance(self.step.outcome, Bypass)
+            result = Result.BYPASS if is_bypass else Result.MISS
         return Served(
             result=result,
             outcome=self.step.outcome,

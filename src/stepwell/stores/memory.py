@@ -79,6 +79,10 @@ class MemoryStore:
         """Return the number of entries held, expired ones included."""
         return len(self._entries)
 
+    def __contains__(self, key: CacheKey) -> bool:
+        """Return whether an entry is held under ``key``, expired or not; no use of it."""
+        return key in self._entries
+
     @property
     def size_bytes(self) -> int:
         """Bytes held, expired entries included; never above ``max_bytes``."""

@@ -86,9 +86,9 @@ class RequestLog:
         self._report_lost()
 
     def _write_down(self) -> None:
-        for moment, event in self._held:
+        held, self._held = self._held, []
+        for moment, event in held:
             self._lines += self._line(moment, event)
-        self._held.clear()
 
     def _line(self, moment: float, event: _Logged) -> bytes:
         time = self._written(moment)

@@ -64,6 +64,6 @@ def _upstream_failure(error: UpstreamError) -> tuple[str, str]:
         case UpstreamUnreachable():
             return "The model server cannot be reached.", "upstream_unreachable"
         case UpstreamBroken():
-            return "The model server's answer broke off.", "upstream_broken"
+            return "The model server's answer broke off, or was none.", "upstream_broken"
         case _:
             return "The model server did not give a complete answer.", "upstream_failed"

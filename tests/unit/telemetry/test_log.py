@@ -10,6 +10,7 @@ import pytest
 
 from stepwell.core.events import Degraded, Event, StageTimed, UpstreamFailed
 from stepwell.telemetry import log
+from stepwell.telemetry.fanout import Fanout
 from stepwell.telemetry.lines import MAX_LINE_BYTES, MAX_PENDING_BYTES
 from stepwell.telemetry.log import HOLD_BYTES, HOLD_EVENTS, RequestLog
 from stepwell.testing.clock import HandClock
@@ -116,6 +117,21 @@ async def test_full_buffer_is_handed_over_at_once(log_file: int) -> None:
     events = [make_request_ended(trail=str(index)) for index in range(number)]
     lines = await logged(log_file, *events)
     assert [json.loads(line)["trail"] for line in lines] == [str(i) for i in range(number)]
+
+
+async def test_an_event_that_cannot_be_written_takes_few_along(log_file: int) -> None:
+    """What came before it is written, and so is all that comes after."""
+    request_log = RequestLog(log_file, events=Kept())
+    sink = Fanout(request_log)
+    for number in range(4 * HOLD_EVENTS):
+        event = make_request_ended(trail=str(number))
+        if number == HOLD_EVENTS + 5:
+            event.status = 2**70
+        sink.emit(event)
+    await request_log.aclose()
+    trails = [int(json.loads(line)["trail"]) for line in written(log_file)]
+    assert trails == [*range(HOLD_EVENTS + 5), *range(2 * HOLD_EVENTS, 4 * HOLD_EVENTS)]
+    assert sink.failures == 1
 
 
 async def test_a_reader_that_stops() -> None:

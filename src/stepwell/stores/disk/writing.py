@@ -1,8 +1,7 @@
 """What the writing thread does: a batch is one transaction, which also keeps the bounds."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stepwell.core.clock import Clock
@@ -51,6 +50,8 @@ class Writing:
         self._database = database
         self._clock = clock
         self._max_bytes = max_bytes
+        self._flushing: sqlite3.Connection | None = None
+        """The connection that flushes, if one does."""
 
     def handle(self, jobs: Sequence[Job[Write]]) -> None:
         """Commit all ``jobs`` as one; one that brought a bad value does not spoil the others."""
@@ -88,8 +89,8 @@ class Writing:
         self._database.tell(events)
 
     def _attempt(self, connection: sqlite3.Connection, jobs: Sequence[Job[Write]]) -> list[Event]:
-        flushing = _flushing(connection) if any(job.durable for job in jobs) else nullcontext()
-        with flushing, transaction(connection, write=True):
+        self._set_flushing(connection, any(job.durable for job in jobs))
+        with transaction(connection, write=True):
             now = self._clock.now()
             write = Write(connection, now, used_at=entries.advance(connection, now))
             for job in jobs:
@@ -99,6 +100,16 @@ class Writing:
         if position > self._database.generation.current():
             self._database.generation.raise_to(position)
         return write.events
+
+    def _set_flushing(self, connection: sqlite3.Connection, on: bool) -> None:  # noqa: FBT001
+        """Choose whether a commit is flushed before it counts.
+
+        With, what was invalidated does not come back after a power cut. Without, as at opening, a
+        commit survives a killed process.
+        """
+        if on != (self._flushing is connection):
+            connection.execute(f"PRAGMA synchronous = {'FULL' if on else 'NORMAL'}")
+            self._flushing = connection if on else None
 
     def _make_room(self, write: Write) -> None:
         connection = write.connection
@@ -133,19 +144,6 @@ class Writing:
         wal = self._database.files.wal
         if too_many or (wal.exists() and wal.stat().st_size > MAX_WAL_BYTES):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-
-@contextmanager
-def _flushing(connection: sqlite3.Connection) -> Iterator[None]:
-    """Flush what is committed inside, so that what it invalidates stays so after a power cut.
-
-    Without, a commit survives a killed process.
-    """
-    connection.execute("PRAGMA synchronous = FULL")
-    try:
-        yield
-    finally:
-        connection.execute("PRAGMA synchronous = NORMAL")
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
