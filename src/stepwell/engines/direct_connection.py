@@ -50,7 +50,7 @@ class Connection(asyncio.Protocol):
         return self._transport.is_closing()
 
     def is_quiet(self) -> bool:
-        """Return whether an idle connection is open and nothing has come over it.
+        """Return whether an idle or new connection is open and nothing has come over it.
 
         Asks the kernel too, in about a microsecond: what came while this process was busy is
         not with the protocol yet, and would be taken for the answer to the next request.
@@ -159,7 +159,7 @@ class Connection(asyncio.Protocol):
             self._write_more()
 
     def _write_more(self) -> None:
-        while self._unsent and self._may_write:
+        while self._unsent and self._may_write and not self._transport.is_closing():
             piece, self._unsent = self._unsent[:_PIECE_BYTES], self._unsent[_PIECE_BYTES:]
             self._transport.write(piece)
 

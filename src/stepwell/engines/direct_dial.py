@@ -7,6 +7,15 @@ from collections.abc import Sequence
 HEAD_START_SECONDS = 0.25
 """What each address gets before the next is tried beside it (RFC 8305, section 5)."""
 
+_SILENCE = (
+    # Whoever takes a connection from a pool must not wait long for a host that has vanished.
+    ("TCP_KEEPIDLE", 15),
+    ("TCP_KEEPINTVL", 5),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 60_000),  # milliseconds in which nothing that was sent arrived
+)
+"""Options by name, since not every system has all of them."""
+
 TcpAddress = tuple[int, int, int, str, tuple[str | int | bytes, ...]]
 """As `socket.getaddrinfo` gives it: family, type, protocol, name, address."""
 
@@ -62,6 +71,10 @@ async def _connected(address: TcpAddress) -> socket.socket:
     try:
         sock.settimeout(0)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _SILENCE:
+            if (option := getattr(socket, name, None)) is not None:
+                sock.setsockopt(socket.IPPROTO_TCP, option, value)
         await asyncio.get_running_loop().sock_connect(sock, sockaddr)
     except BaseException:
         sock.close()

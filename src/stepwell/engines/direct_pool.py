@@ -85,9 +85,9 @@ class Pool:
         if self._is_closed:
             raise CannotConnect("it is closed")
         connection = await self._connect(self)
-        if self._is_closed or connection.is_closing:
+        if self._is_closed or not connection.is_quiet():
             connection.drop()
-            raise CannotConnect("the connection was closed at once")
+            raise CannotConnect("the connection was closed at once, or the server spoke first")
         self._open.add(connection)
         if len(self._open) > self._max_connections and self._idle:
             next(iter(self._idle)).drop()

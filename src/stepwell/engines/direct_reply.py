@@ -109,6 +109,8 @@ class DirectReply:
     def close(self) -> None:
         """Drop the connection, unless the body has come whole."""
         source, self._source = self._source, None
+        self._pieces.clear()
+        self.waiting_bytes = 0
         if source is not None:
             source.drop()
 

@@ -62,15 +62,14 @@ class DirectTransport:
     async def _connect(self, owner: Owner) -> Connection:
         limits, address = self._limits, self._address
         try:
-            addresses = await resolve(address.host, address.port)
             async with asyncio.timeout(limits.connect_timeout_seconds):
-                sock = await dial(addresses)
+                sock = await dial(await resolve(address.host, address.port))
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: Connection(owner, chunk_timeout_seconds=limits.chunk_timeout_seconds),
+                sock=sock,
+            )
         except TimeoutError:
             raise ConnectTimeout from None
         except OSError as error:
             raise CannotConnect(f"{address.authority}: {error}") from error
-        _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(owner, chunk_timeout_seconds=limits.chunk_timeout_seconds),
-            sock=sock,
-        )
         return connection

@@ -28,6 +28,9 @@ _NOT_FOR_UPSTREAM = _HOP_BY_HOP | {"accept-encoding", "content-length", "cookie"
 _NOT_FOR_CLIENT = _HOP_BY_HOP | {"content-encoding", "content-length"}
 """Also what is true of the bytes on the upstream connection, not of the decoded body."""
 
+_BLANKS = " \t"
+"""What may stand around a value. Python strips more, and would read a coding where none is."""
+
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 _VALUE = re.compile(r"[\t -~\x80-\xff]*")
 """RFC 9110, section 5.5; a line break would begin another field, or another request."""
@@ -80,8 +83,8 @@ def read_reply_fields(raw: Iterable[tuple[bytes, bytes]]) -> ReplyFields:
             kept_back[name] = value
     return ReplyFields(
         tuple(_less_nominated(passed, kept_back.get("connection"))),
-        kept_back.get("content-encoding", "").strip().lower(),
-        kept_back.get("transfer-encoding", "").strip().lower(),
+        kept_back.get("content-encoding", "").strip(_BLANKS).lower(),
+        kept_back.get("transfer-encoding", "").strip(_BLANKS).lower(),
     )
 
 

@@ -62,7 +62,7 @@ class HttpUpstream:
         connect_timeout_seconds: float = 5.0,
         first_byte_timeout_seconds: float = 600.0,
         chunk_timeout_seconds: float = 120.0,
-        max_connections: int = 512,
+        max_connections: int = 1_000,
         open_transport: OpenTransport | None = None,
     ) -> None:
         """Describe the server.

@@ -110,7 +110,7 @@ def decode(record: bytes) -> Entry:
     """
     try:
         fields = _decoder.decode(unseal(record))
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CorruptEntry(f"a record is whole but not an entry: {error}") from error
     return Entry(
         key=CacheKey(fields.key),

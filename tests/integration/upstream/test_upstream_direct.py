@@ -2,6 +2,9 @@
 
 import asyncio
 import gc
+import os
+import socket
+import time
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -86,13 +89,54 @@ async def test_lost_connection_returns_its_slot_once(server: FakeUpstream) -> No
 async def test_single_byte_that_nobody_asked_for_closes_a_connection() -> None:
     """At once, and not when it would be used next: its end may come with the next reply."""
 
+    speak = asyncio.Event()
+
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await speak.wait()
         writer.write(b"H")
         await reader.read()
 
     async with raw_server(handler) as base_url, pool_of(base_url, 1) as pool:
         connection = await pool.take(fresh=False)
+        speak.set()
         await connection.wait_closed()
+
+
+async def test_server_that_speaks_first_is_not_asked() -> None:
+    """What it says would be taken for the answer."""
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"H")
+        await reader.read()
+
+    async with raw_server(handler) as base_url:
+        address = parse_base_url("main", base_url)
+
+        async def connect(owner: Owner) -> Connection:
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: Connection(owner, chunk_timeout_seconds=1.0), address.host, address.port
+            )
+            time.sleep(0.05)  # noqa: ASYNC251  (a busy loop, which has not read yet)
+            return connection
+
+        pool = Pool(connect, max_connections=1)
+        for _ in range(2):
+            with pytest.raises(CannotConnect):
+                await pool.take(fresh=False)
+        await pool.aclose()
+
+
+async def test_reply_that_is_closed_holds_nothing(server: FakeUpstream) -> None:
+    """Its connection may be kept for long, and still refer to it."""
+    async with pool_of(server.base_url, 1) as pool:
+        connection = await pool.take(fresh=False)
+        reply = await connection.exchange(
+            b"GET /v1/models HTTP/1.1\r\n\r\n", b"", is_head=False, timeout_seconds=5
+        )
+        while not reply.waiting_bytes:  # noqa: ASYNC110  (nobody tells)
+            await asyncio.sleep(0.01)
+        reply.close()
+        assert (reply.waiting_bytes, reply._pieces) == (0, [])
 
 
 async def test_large_body_is_not_copied_into_a_buffer() -> None:
@@ -173,3 +217,17 @@ async def test_failed_attempts_return_their_slots(server: FakeUpstream) -> None:
         await pool.aclose()
         with pytest.raises(CannotConnect, match="it is closed"):
             await pool.take(fresh=False)
+
+
+async def test_upload_that_is_cut_off_is_no_news_for_the_log(
+    server: FakeUpstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A transport that has failed is not written to, piece by piece: each would be a warning."""
+    async with pool_of(server.base_url, 1) as pool:
+        connection = await pool.take(fresh=False)
+        descriptor = connection._transport.get_extra_info("socket").fileno()
+        with socket.socket(fileno=os.dup(descriptor)) as raw:
+            raw.shutdown(socket.SHUT_WR)  # whatever is sent now fails at once
+        with pytest.raises(Broken):
+            await connection.exchange(b"", bytes(20 << 20), is_head=False, timeout_seconds=10)
+    assert caplog.records == []

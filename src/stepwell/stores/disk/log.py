@@ -202,7 +202,7 @@ def _sealed(logged: _Logged) -> bytes:
 def _unsealed(record: bytes) -> _Logged:
     try:
         return _decoder.decode(unseal(record))
-    except (CorruptEntry, TypeError, msgspec.MsgspecError) as error:
+    except (CorruptEntry, TypeError, UnicodeDecodeError, msgspec.MsgspecError) as error:
         raise Damaged(f"a row of the feed or of the sources: {error}") from error
 
 
