@@ -26,6 +26,7 @@ class Pool:
         self._open: set[Connection] = set()
         self._idle: dict[Connection, None] = {}
         """In the order of their return. Those being closed stay until they are."""
+        self._connecting: set[asyncio.Future[Connection]] = set()
         self._is_closed = False
 
     def take_kept(self) -> Connection | None:
@@ -53,6 +54,8 @@ class Pool:
     async def aclose(self) -> None:
         """Close all connections, and return when they are."""
         self._is_closed = True
+        for connecting in self._connecting:
+            connecting.cancel()
         closing = tuple(self._open)
         for connection in closing:
             connection.drop()
@@ -84,7 +87,7 @@ class Pool:
     async def _new(self) -> Connection:
         if self._is_closed:
             raise CannotConnect("it is closed")
-        connection = await self._connect(self)
+        connection = await self._connected()
         if self._is_closed or not connection.is_quiet():
             connection.drop()
             raise CannotConnect("the connection was closed at once, or the server spoke first")
@@ -92,6 +95,19 @@ class Pool:
         if len(self._open) > self._max_connections and self._idle:
             next(iter(self._idle)).drop()
         return connection
+
+    async def _connected(self) -> Connection:
+        connecting = asyncio.ensure_future(self._connect(self))
+        self._connecting.add(connecting)
+        try:
+            return await connecting
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._is_closed and task is not None and not task.cancelling():
+                raise CannotConnect("it is closed") from None
+            raise
+        finally:
+            self._connecting.discard(connecting)
 
     async def _take_slot(self) -> None:
         if self._free_slots:

@@ -126,6 +126,29 @@ async def test_server_that_speaks_first_is_not_asked() -> None:
         await pool.aclose()
 
 
+async def test_closing_ends_what_is_still_connecting() -> None:
+    """Whoever waits for it hears so at once; who leaves by itself is not kept, either."""
+    ends: list[str] = []
+
+    async def connect(_owner: Owner) -> Connection:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append("ended")
+        raise AssertionError
+
+    pool = Pool(connect, max_connections=2)
+    leaving, waiting = [asyncio.create_task(pool.take(fresh=False)) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    leaving.cancel()
+    await asyncio.sleep(0.01)
+    assert (leaving.cancelled(), ends) == (True, ["ended"])
+    await pool.aclose()
+    with pytest.raises(CannotConnect, match="it is closed"):
+        await waiting
+    assert ends == ["ended", "ended"]
+
+
 async def test_reply_that_is_closed_holds_nothing(server: FakeUpstream) -> None:
     """Its connection may be kept for long, and still refer to it."""
     async with pool_of(server.base_url, 1) as pool:
