@@ -216,7 +216,8 @@ class RouteRule(Table, frozen=True):
     system_sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")] | None = None
     """SHA-256 of the system prompt, in hex; ``stepwell explain`` prints it."""
     pattern: str | None = None
-    """Regular expression searched in the last user text."""
+    """Regular expression searched in the last user text. It is run as it is: nested repeats, such
+    as ``(a+)+``, can be slow on a text made for them."""
 
 
 class Price(Table, frozen=True):
