@@ -33,13 +33,10 @@ from stepwell.assembly.house import House, Plan, build_house
 from stepwell.assembly.settings import parse_settings
 from stepwell.assembly.upstreams import http_targets
 from stepwell.core.entry import Entry
-from stepwell.core.events import RequestEnded, Result
 from stepwell.core.names import Endpoint
 from stepwell.keys.namespace import Tenant
-from stepwell.pipeline.exchange import spell
 from stepwell.pipeline.question import Question
-from stepwell.pipeline.renderings import Renderings
-from stepwell.policy.freshness import judge
+from stepwell.pipeline.repeats import Repeat, Repeats
 
 REQUESTS = 64
 SIZES = (1_024, 8_192)
@@ -57,69 +54,41 @@ class Steps:
     ) -> None:
         self._house = house
         self._requests = requests
-        self._questions = questions
-        self._by_digest = {
-            digest(request): question for request, question in zip(requests, questions, strict=True)
-        }
-        self._digests = list(self._by_digest)
-        self._renderings = Renderings(max_bytes=1 << 20)
-        self._entries: list[Entry] = []
-        for question in questions:
-            assert question.key is not None
-            entry = house.exact.peek(question.key)
-            assert entry is not None
-            self._entries.append(entry)
+        self._repeats = Repeats(
+            house.runner,
+            house.exact,
+            clock=house.clock,
+            events=house.events,
+            head_of=lambda _: b"",
+        )
+        self._digests = [digest(request) for request in requests]
+        self._found: list[tuple[Repeat, Entry]] = []
+        for name, question in zip(self._digests, questions, strict=True):
+            self._repeats.remember(name, question)
+            found = self._repeats.find(name, house.clock.now())
+            assert found is not None
+            self._found.append(found)
 
     def serialise_and_digest(self) -> None:
         for request in self._requests:
             digest(request)
 
-    def find_question(self) -> None:
+    def find(self) -> None:
+        now = self._house.clock.now
         for name in self._digests:
-            self._by_digest.get(name)
-
-    def answer_now(self) -> None:
-        for question in self._questions:
-            self._house.runner.answer_now(question)
+            self._repeats.find(name, now())
 
     def get_from_memory(self) -> None:
-        for entry in self._entries:
+        for _, entry in self._found:
             self._house.exact.peek(entry.key)
 
-    def judge(self) -> None:
-        now = self._house.clock.now
-        for entry, question in zip(self._entries, self._questions, strict=True):
-            judge(entry, now(), question.directives, question.request_class, _nobody, ())
-
     def render(self) -> None:
-        for entry, question in zip(self._entries, self._questions, strict=True):
-            self._renderings.of(entry, question.shape)
+        for repeat, entry in self._found:
+            self._repeats.body_of(repeat, entry)
 
     def count(self) -> None:
-        for entry, question in zip(self._entries, self._questions, strict=True):
-            self._house.events.emit(
-                RequestEnded(
-                    result=Result.HIT,
-                    layer="exact",
-                    request_class=entry.request_class,
-                    endpoint=question.endpoint,
-                    model=question.model,
-                    upstream=question.upstream,
-                    status=200,
-                    stream=False,
-                    seconds=0.000_01,
-                    first_byte_seconds=0.000_01,
-                    usage=entry.usage,
-                    saved_seconds=entry.upstream_seconds,
-                    trail="exact: hit in memory",
-                    tenant=spell(question.namespace),
-                )
-            )
-
-
-def _nobody(name: str) -> str | None:
-    del name
-    return None
+        for repeat, entry in self._found:
+            self._repeats.count(repeat, entry, 0.000_01)
 
 
 def digest(request: Request) -> bytes:
@@ -151,17 +120,15 @@ async def measure(url: str, size: int, *, rounds: int) -> dict[str, float]:
         work: dict[str, Work] = {
             "lookup": lookup,
             "serialise + digest": steps.serialise_and_digest,
-            "find the question": steps.find_question,
-            "decide and serve": steps.answer_now,
+            "find": steps.find,
             "  memory get": steps.get_from_memory,
-            "  judge": steps.judge,
-            "  render": steps.render,
+            "render": steps.render,
             "count": steps.count,
             "dict": dictionary,
         }
         times = await _alternate(work, rounds)
         await house.aclose()
-    explained = ("serialise + digest", "find the question", "decide and serve", "count")
+    explained = ("serialise + digest", "find", "render", "count")
     times["rest"] = times["lookup"] - sum(times[name] for name in explained)
     return {name: round(value, 2) for name, value in times.items()}
 

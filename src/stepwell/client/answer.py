@@ -11,9 +11,12 @@ from stepwell.core.events import Result
 from stepwell.pipeline.served import Body, Served
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CachedAnswer:
-    """A whole answer, from the cache or from the model server."""
+    """A whole answer, from the cache or from the model server.
+
+    The caller's own; not frozen, which would be a sixth of what a hit costs.
+    """
 
     status: int
     """HTTP status of the model server's reply; 200 for every answer from the cache."""

@@ -23,15 +23,13 @@ from stepwell.keys.namespace import Tenant
 from stepwell.pipeline.exchange import Exchange
 from stepwell.pipeline.plan import NOT_CACHED
 from stepwell.pipeline.question import Ask, Question
+from stepwell.pipeline.repeats import Repeats
 from stepwell.pipeline.served import Served
 from stepwell.telemetry.savings import Statement, draw_up
 from stepwell.wire.endpoint import endpoint_of
 
 Request = Mapping[str, Any]
 """The body of an OpenAI request, as a dictionary."""
-
-MAX_REMEMBERED = 10_000
-"""Questions kept, so that a repeat is not keyed a second time; about 1 KB each."""
 
 
 class Cache:
@@ -75,7 +73,7 @@ class Cache:
         self._tenant_name = tenant
         self._house: House | None = None
         self._tenant: Tenant | None = None
-        self._questions: dict[bytes, Question] = {}
+        self._repeats: Repeats | None = None
 
     async def __aenter__(self) -> Self:
         """Build the cache and open its stores.
@@ -89,6 +87,13 @@ class Cache:
             Plan(self._settings, self._data_dir, secret), _http_targets()
         )
         self._tenant = Tenant(f"name:{self._tenant_name}", secret)
+        self._repeats = Repeats(
+            self._house.runner,
+            self._house.exact,
+            clock=self._house.clock,
+            events=self._house.events,
+            head_of=lambda _: b"",
+        )
         return self
 
     async def __aexit__(
@@ -98,7 +103,7 @@ class Cache:
         trace: TracebackType | None,
     ) -> None:
         """Write what is pending and close everything."""
-        house, self._house = self._entered(), None
+        house, self._house, self._repeats = self._entered(), None, None
         await house.aclose()
 
     async def lookup(self, request: Request) -> CachedAnswer | None:
@@ -109,15 +114,15 @@ class Cache:
         Raises:
             RequestError: The request is wrong in itself.
         """
-        served = self._remembered(request)
-        if served is None:
-            ask = self._ask(_whole(request), request)
-            try:
-                served = await self._walk(replace(ask, question=_only_cached(ask.question)))
-            except RequestError as error:
-                if error.code != NOT_CACHED:
-                    raise
-                return None
+        if (known := self._remembered(request)) is not None:
+            return known
+        ask = self._ask(_whole(request), request)
+        try:
+            served = await self._walk(replace(ask, question=_only_cached(ask.question)))
+        except RequestError as error:
+            if error.code != NOT_CACHED:
+                raise
+            return None
         return await whole(served)
 
     async def complete(self, request: Request) -> CachedAnswer:
@@ -129,10 +134,9 @@ class Cache:
             RequestError: The request is wrong in itself, or demands what cannot be had.
             UpstreamError: The model server failed and nothing stale could stand in.
         """
-        served = self._remembered(request)
-        if served is None:
-            served = await self._walk(self._ask(_whole(request), request))
-        return await whole(served)
+        if (known := self._remembered(request)) is not None:
+            return known
+        return await whole(await self._walk(self._ask(_whole(request), request)))
 
     async def stream(self, request: Request) -> AnswerStream:
         """Return the answer to ``request`` as events, live or replayed.
@@ -191,27 +195,32 @@ class Cache:
         """Return what this process's cache saved since it was entered."""
         return draw_up(self._entered().meters.values())
 
-    def _remembered(self, request: Request) -> Served | None:
+    def _remembered(self, request: Request) -> CachedAnswer | None:
         """Answer a repeat of a request to `lookup` or `complete` from memory, or not at all."""
-        question = self._questions.get(_digest(request))
-        if question is None:
+        house, repeats = self._entered(), self._repeated()
+        started, now = house.clock.monotonic(), house.clock.now()
+        found = repeats.find(_digest(request), now)
+        if found is None:
             return None
-        house = self._entered()
-        exchange = Exchange(question.endpoint, clock=house.clock, events=house.events)
-        served = house.runner.answer_now(question)
-        if served is not None:
-            exchange.question, exchange.served = question, served
-            exchange.end()
-        return served
+        repeat, entry = found
+        answer = CachedAnswer(
+            200,
+            repeats.body_of(repeat, entry),
+            Result.HIT,
+            entry.key.hex(),
+            max(0.0, now - entry.created_at),
+            max(0.0, entry.expires_at - now),
+            (repeat.trail,),
+        )
+        repeats.count(repeat, entry, house.clock.monotonic() - started)
+        return answer
 
     def _ask(self, request: Request, repeat_of: Request | None = None) -> Ask:
         """Make a question; remember it for when ``repeat_of`` comes again."""
         endpoint = endpoint_of(request)
         ask = self._entered().intake.take(endpoint, dict(request), {}, self._whose())
-        if repeat_of is not None and ask.question.key is not None:
-            if len(self._questions) >= MAX_REMEMBERED:
-                del self._questions[next(iter(self._questions))]
-            self._questions[_digest(repeat_of)] = ask.question
+        if repeat_of is not None:
+            self._repeated().remember(_digest(repeat_of), ask.question)
         return ask
 
     async def _walk(self, ask: Ask) -> Served:
@@ -235,6 +244,11 @@ class Cache:
         if self._house is None:
             raise RuntimeError("Use the cache inside `async with`.")
         return self._house
+
+    def _repeated(self) -> Repeats:
+        if self._repeats is None:
+            raise RuntimeError("Use the cache inside `async with`.")
+        return self._repeats
 
     def _whose(self) -> Tenant:
         if self._tenant is None:

@@ -6,9 +6,9 @@ from support.walk import Heard, completion, make_exact, make_question, make_runn
 from stepwell.core.entry import Selector
 from stepwell.core.events import RequestEnded, Result
 from stepwell.core.names import Form
-from stepwell.gateway import hot
 from stepwell.gateway.hot import HotPath
 from stepwell.gateway.replies import header_of
+from stepwell.pipeline import repeats
 from stepwell.pipeline.flights import Flights
 from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import make_entry
@@ -116,7 +116,7 @@ async def test_what_is_no_plain_hit_is_not_answered(room: Room) -> None:
 
 def test_what_is_remembered_is_bounded(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest is forgotten first; remembering it again makes no room it does not need."""
-    monkeypatch.setattr(hot, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(repeats, "MAX_REMEMBERED", 2)
     for digest in (b"a", b"b", b"b", b"c"):
         room.path.remember(digest, make_question())
     known = [digest for digest in (b"a", b"b", b"c") if room.path.answer(digest, SERVER)]
