@@ -1,5 +1,6 @@
 """A model server's reply over HTTP, while its body is still coming."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from stepwell.core.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
@@ -63,6 +64,8 @@ class HttpReply:
                 else:
                     for piece in decoder.decode(data):
                         yield piece
+                        # One read may unpack to hundreds of megabytes; others want their turn.
+                        await asyncio.sleep(0)
             if decoder is not None:
                 decoder.finish()
         except TimeoutError:

@@ -278,6 +278,27 @@ async def test_compressed_stream_arrives_as_it_comes(make_upstream: MakeUpstream
         await reply.aclose()
 
 
+async def test_unpacking_does_not_keep_others_waiting(make_upstream: MakeUpstream) -> None:
+    """However much a few bytes turn out to be, everybody has a turn between two pieces."""
+    turns = pieces = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    packed = gzip.compress(bytes(30_000_000))
+    async with raw_server(Server(compressed(b"gzip", packed))) as base_url:
+        reply = await make_upstream(base_url).send(CALL)
+        taking = asyncio.create_task(take_turns())
+        async for _ in reply.chunks():
+            pieces += 1
+        taking.cancel()
+        await reply.aclose()
+    assert turns >= pieces > 100
+
+
 async def test_small_reply_that_unpacks_to_much_comes_in_pieces(
     make_upstream: MakeUpstream,
 ) -> None:
