@@ -141,6 +141,16 @@ def test_no_data_yet(tmp_path: Path) -> None:
         assert "Traceback" not in shown.stderr
 
 
+def test_a_damaged_ledger_is_named(tmp_path: Path) -> None:
+    """With what becomes of it."""
+    ledger = tmp_path / "ledger.sqlite"
+    ledger.write_bytes(b"nonsense" * 1_000)
+    shown = run("stats", "--data", tmp_path)
+    assert shown.returncode == 2
+    assert str(ledger) in shown.stderr
+    assert "sets it aside" in shown.stderr
+
+
 async def test_explain_stats_invalidate(
     start_gateway: StartGateway, upstream: FakeUpstream, tmp_path: Path
 ) -> None:

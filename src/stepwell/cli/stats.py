@@ -8,6 +8,7 @@ from stepwell.assembly.house import LEDGER_FILE
 from stepwell.cli.options import Subparsers, add_settings_options, read_settings
 from stepwell.core.errors import ConfigError
 from stepwell.telemetry.ledger import read_totals
+from stepwell.telemetry.ledger_file import DamagedLedger
 from stepwell.telemetry.savings import as_json, draw_up
 from stepwell.telemetry.savings_text import render_statement
 
@@ -44,7 +45,13 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"data_dir: {ledger} cannot be read: {error.strerror}.") from error
     if not is_there:
         raise ConfigError(f"data_dir: there is no {ledger}; has a gateway run with it?")
-    totals = read_totals(ledger)
+    try:
+        totals = read_totals(ledger)
+    except DamagedLedger as error:
+        raise ConfigError(
+            f"data_dir: {ledger} cannot be read ({error}). A gateway that starts with it sets it"
+            " aside and begins a new one."
+        ) from error
     statement = draw_up(totals.values, totals.since)
     if options.json:
         sys.stdout.write(as_json(statement).decode() + "\n")
