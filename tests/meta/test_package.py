@@ -100,7 +100,7 @@ async def enter():
 
 print(json.dumps(asyncio.run(enter())))
 """
-    assert "pip install 'stepwell[gateway]'" in run(program)
+    assert "pip install '.[gateway]'" in run(program)
 
 
 def test_wrap_needs_the_client_only() -> None:

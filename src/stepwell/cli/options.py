@@ -30,7 +30,7 @@ def needs(extra: str) -> Iterator[None]:
     except ImportError as error:
         raise ConfigError(
             f"this needs the package {error.name}, which is not installed:"
-            f" pip install 'stepwell[{extra}]'"
+            f" in a clone of Stepwell, pip install '.[{extra}]'"
         ) from error
 
 

@@ -262,7 +262,7 @@ def _http_targets() -> MakeTargets:
     except ImportError as error:
         raise ConfigError(
             f"Model servers over HTTP need the package {error.name}, which is not installed:"
-            " pip install 'stepwell[gateway]'."
+            " in a clone of Stepwell, pip install '.[gateway]'."
         ) from error
     return http_targets
 

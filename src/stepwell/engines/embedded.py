@@ -47,7 +47,7 @@ def engine_identity(data_dir: Path) -> str:
     if importlib.util.find_spec("xllamacpp") is None:
         raise ConfigError(
             "the embedded engine needs the package xllamacpp, which is not installed: "
-            "run `pip install 'stepwell[embedded]'`"
+            "in a clone of Stepwell, run `pip install '.[embedded]'`"
         )
     digest = digest_of(find_weights(), data_dir / "weights.json")
     return f"xllamacpp {importlib.metadata.version('xllamacpp')} sha256:{digest}"
