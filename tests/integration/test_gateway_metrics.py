@@ -215,3 +215,28 @@ async def test_gauges_say_how_it_is_now(
     assert "stepwell_in_flight 1.0" in page
     assert "stepwell_in_flight 0.0" in after
     assert "stepwell_workers 1.0" in page
+
+
+async def test_what_is_forwarded_is_counted_too(
+    start_gateway: StartGateway, upstream: FakeUpstream
+) -> None:
+    """Once each, by how it ended; it is none of the cache's hits and misses."""
+    wrong = {"auth": {"mode": "keys", "keys": [{"tenant": "a", "key_sha256": "0" * 64}]}}
+    key = {"authorization": "Bearer sk-test"}
+    upstreams = {
+        "down": {"base_url": "http://127.0.0.1:9/v1", "models": ["down"]},
+        "fake": {"base_url": upstream.base_url},
+    }
+    async with start_gateway(upstreams=upstreams) as gateway:
+        made = await gateway.post({"model": "m", "input": "hi"}, path="/v1/embeddings")
+        listed = await gateway.get("/v1/models", key)
+        assert (made.status, listed.status) == (200, 200)
+        assert (await gateway.post({"input": "hi"}, path="/v1/embeddings")).status == 400
+        assert (await gateway.get("/v1/models/down", key)).status == 502
+        family = (await read_metrics(gateway))["stepwell_requests"]
+        counts = {sample.labels["outcome"]: sample.value for sample in family.samples}
+        assert counts == {"bypass": 2, "rejected": 1, "error": 1}
+    async with start_gateway(**wrong) as gateway:
+        before = await total(gateway, REQUESTS, outcome="rejected")
+        assert (await gateway.get("/v1/models", key)).status == 401
+        assert await total(gateway, REQUESTS, outcome="rejected") == before + 1

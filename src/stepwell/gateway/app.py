@@ -5,6 +5,7 @@ from starlette.routing import Route, Router
 from stepwell.core.names import Endpoint
 from stepwell.gateway.admin import Admin
 from stepwell.gateway.cached import CachedEndpoint
+from stepwell.gateway.counted import counted
 from stepwell.gateway.errors import answer_errors
 from stepwell.gateway.hot import HotPath
 from stepwell.gateway.http import Receive, Scope, Send
@@ -39,9 +40,17 @@ class Gateway:
                     Route("/readyz", status.ready, methods=["GET"]),
                     Route("/metrics", status.metrics, methods=["GET"]),
                     Route("/openapi.json", status.openapi, methods=["GET"]),
-                    Route("/v1/models", passed.models, methods=["GET"]),
-                    Route("/v1/models/{model:path}", passed.model, methods=["GET"]),
-                    Route("/v1/embeddings", passed.embeddings, methods=["POST"]),
+                    Route("/v1/models", counted("models", passed.models, parts), methods=["GET"]),
+                    Route(
+                        "/v1/models/{model:path}",
+                        counted("models", passed.model, parts),
+                        methods=["GET"],
+                    ),
+                    Route(
+                        "/v1/embeddings",
+                        counted("embeddings", passed.embeddings, parts),
+                        methods=["POST"],
+                    ),
                     Route("/admin/stats", admin.stats, methods=["GET"]),
                     Route("/admin/invalidate", admin.invalidate, methods=["POST"]),
                     Route("/admin/sources", admin.move_source, methods=["POST"]),

@@ -3,7 +3,7 @@
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Usage
 from stepwell.core.events import RequestEnded, Result, StageTimed
-from stepwell.core.names import Endpoint, Namespace
+from stepwell.core.names import Namespace
 from stepwell.core.ports import EventSink
 from stepwell.pipeline.question import Question
 from stepwell.pipeline.served import Served
@@ -16,7 +16,7 @@ NOBODY = "none"
 class Exchange:
     """What is known of one request while it is answered. `end` it exactly once."""
 
-    def __init__(self, endpoint: Endpoint, *, clock: Clock, events: EventSink) -> None:
+    def __init__(self, endpoint: str, *, clock: Clock, events: EventSink) -> None:
         self._endpoint = endpoint
         self._clock = clock
         self._events = events
