@@ -324,7 +324,7 @@ def test_missing_engine_says_how_to_install_it(
     """Without the extra, starting tells the command that installs it."""
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     engine = EmbeddedEngine(data_dir=tmp_path, report=print)
-    with pytest.raises(ConfigError, match=r"run `pip install 'stepwell\[embedded\]'`"):
+    with pytest.raises(ConfigError, match=r"run `pip install '\.\[embedded\]'`"):
         engine.start()
 
 
