@@ -11,8 +11,9 @@ DECADE = 87_600 * HOUR
 
 
 async def ask(gateway: Gateway) -> tuple[str, str | None]:
-    """Return what the cache had to do with an answer, and its age."""
+    """Return what the cache had to do with an answer, and its age; what it stored is stored."""
     answer = await gateway.ask("hi")
+    await gateway.settle()
     assert answer.status == 200
     return answer.headers["x-cache"], answer.headers.get("age")
 
