@@ -232,10 +232,10 @@ class Cache:
         except RequestError as error:
             if error.code == NOT_CACHED:
                 raise  # Nothing was refused: somebody only looked.
-            exchange.end(Result.REJECTED, status=error.status, trail=str(error))
+            exchange.fail(error)
             raise
         except UpstreamError as error:
-            exchange.end(Result.ERROR, status=error.status, trail=str(error))
+            exchange.fail(error)
             raise
         exchange.end()
         return exchange.served

@@ -8,7 +8,6 @@ from stepwell.assembly.house import House, Plan, build_house, key_rules
 from stepwell.assembly.secret import secret_beside
 from stepwell.assembly.settings import Settings
 from stepwell.core.errors import RequestError, UpstreamError
-from stepwell.core.events import Result
 from stepwell.core.names import Endpoint
 from stepwell.core.ports import EventSink, Headers, Upstream
 from stepwell.gateway.auth import PassThrough
@@ -84,11 +83,11 @@ class Desk:
             exchange.question = ask.question
             exchange.served = await house.runner.answer(replace(ask, upstream=upstream))
         except RequestError as error:
+            exchange.fail(error)
             status, body = error_body(error)
-            exchange.end(Result.REJECTED, status=status, trail=str(error))
             return Outgoing(status, (("content-type", "application/json"),), body)
         except UpstreamError as error:
-            exchange.end(Result.ERROR, status=error.status, trail=str(error))
+            exchange.fail(error)
             raise
         exchange.end()
         served = exchange.served

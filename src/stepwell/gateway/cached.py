@@ -42,8 +42,6 @@ _STOPPING = RequestError(
     status=503,
     code="stopping",
 )
-_CLIENT_CLOSED = 499
-"""Nginx's status for a client that left; only the log sees it."""
 
 
 class CachedEndpoint:
@@ -63,7 +61,7 @@ class CachedEndpoint:
         try:
             await self._answer(exchange, scope, receive, send)
         except ClientLeft:
-            exchange.end(Result.CANCELLED, status=_CLIENT_CLOSED)
+            exchange.abandon()
         except asyncio.CancelledError:
             # The server's doing, which stops and has waited as long as it may.
             exchange.end(Result.CANCELLED, status=_STOPPING.status)
@@ -123,15 +121,9 @@ class CachedEndpoint:
             served.body.close()
 
     async def _refuse(self, exchange: Exchange, error: Exception, send: Send) -> None:
-        status, _ = error_body(error)
-        match error:
-            case RequestError():
-                exchange.end(Result.REJECTED, status=status, trail=str(error))
-            case UpstreamError():
-                exchange.end(Result.ERROR, status=status, trail=str(error))
-            case _:
-                _log.exception("A request failed in a way nobody thought of.", exc_info=error)
-                exchange.end(Result.ERROR, status=status, trail=type(error).__name__)
+        if not isinstance(error, RequestError | UpstreamError):
+            _log.exception("A request failed in a way nobody thought of.", exc_info=error)
+        exchange.fail(error)
         await _tell(send, exchange, error)
 
 

@@ -1,13 +1,11 @@
 """Counts requests that are forwarded without asking the cache."""
 
-from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
 from typing import cast
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.events import Result
 from stepwell.gateway.http import ClientLeft, Receive, Scope, Send
 from stepwell.gateway.parts import Parts
@@ -15,9 +13,6 @@ from stepwell.pipeline.exchange import Exchange
 
 Answer = Callable[[Request], Awaitable[Response]]
 """A route's endpoint."""
-
-_CLIENT_CLOSED = 499
-_INTERNAL_ERROR = 500
 
 
 def counted(endpoint: str, answer: Answer, parts: Parts) -> Answer:
@@ -53,12 +48,7 @@ class _Counted:
 
 
 def _end(exchange: Exchange, error: BaseException) -> None:
-    match error:
-        case RequestError():
-            exchange.end(Result.REJECTED, status=error.status, trail=str(error))
-        case UpstreamError():
-            exchange.end(Result.ERROR, status=error.status, trail=str(error))
-        case ClientLeft() | ClientDisconnect() | CancelledError():
-            exchange.end(Result.CANCELLED, status=_CLIENT_CLOSED)
-        case _:
-            exchange.end(Result.ERROR, status=_INTERNAL_ERROR, trail=type(error).__name__)
+    if isinstance(error, Exception) and not isinstance(error, ClientLeft | ClientDisconnect):
+        exchange.fail(error)
+    else:
+        exchange.abandon()

@@ -146,8 +146,10 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def _is_between_requests(self) -> bool:
         """Return whether what comes next begins a request, and all before it are answered."""
-        is_answered = self.cycle is None or self.cycle.response_complete
-        return is_answered and self._arriving_since is None and not self._deaf
+        return not self._is_answering() and self._arriving_since is None and not self._deaf
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _parse(self, data: bytes) -> None:
         self._stray_bytes += len(data)
@@ -183,7 +185,7 @@ class GatewayProtocol(HttpToolsProtocol):
             self._upgrade_offered = True
             return
         if (
-            (self.cycle is None or self.cycle.response_complete)
+            not self._is_answering()
             and self.url.partition(b"?")[0] in _TARGETS
             and self.parser.get_method() == b"POST"
             and self.parser.should_keep_alive()
@@ -198,7 +200,6 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Hold a piece of the body, or pass it on."""
         self._stray_bytes = 0
-        self._idle_since = self.loop.time()
         if self._held is None:
             super().on_body(body)
             return
@@ -296,7 +297,7 @@ class GatewayProtocol(HttpToolsProtocol):
         """Close a connection whose client has been silent, or has not read, for too long."""
         now, patience = self.loop.time(), self._patience_seconds
         self._watch = self.loop.call_later(patience / 4, self._look_at_the_clock)
-        answering = self.cycle is not None and not self.cycle.response_complete
+        answering = self._is_answering()
         if answering:
             self._idle_since = now
         unread_bytes = self.transport.get_write_buffer_size() if self.flow.write_paused else 0

@@ -2,6 +2,7 @@
 
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Usage
+from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.events import RequestEnded, Result, StageTimed
 from stepwell.core.names import Namespace
 from stepwell.core.ports import EventSink
@@ -11,6 +12,9 @@ from stepwell.pipeline.served import Served
 _NO_USAGE = Usage()
 _LAYERS = frozenset({Result.HIT, Result.STALE})
 NOBODY = "none"
+_INTERNAL_ERROR = 500
+_CLIENT_CLOSED = 499
+"""Nginx's status for a client that left; only the log sees it."""
 
 
 class Exchange:
@@ -72,6 +76,20 @@ class Exchange:
                 tenant=spell(question.namespace) if question else "",
             )
         )
+
+    def abandon(self) -> None:
+        """Count the request as one whose client left."""
+        self.end(Result.CANCELLED, status=_CLIENT_CLOSED)
+
+    def fail(self, error: Exception) -> None:
+        """Count the request as one that ended with ``error``."""
+        match error:
+            case RequestError():
+                self.end(Result.REJECTED, status=error.status, trail=str(error))
+            case UpstreamError():
+                self.end(Result.ERROR, status=error.status, trail=str(error))
+            case _:
+                self.end(Result.ERROR, status=_INTERNAL_ERROR, trail=type(error).__name__)
 
 
 def spell(namespace: Namespace | None) -> str:
