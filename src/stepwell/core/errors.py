@@ -65,6 +65,14 @@ class CorruptEntry(StoreError):
     """A record does not match its checksum, or is of a version this code cannot read."""
 
 
+class EmbeddingError(StepwellError):
+    """A text could not be embedded. Never reaches a caller: the semantic layer is skipped."""
+
+
+class EmbeddingTimeout(EmbeddingError):
+    """The embedder did not answer within its time budget."""
+
+
 class UpstreamError(StepwellError):
     """The model server did not give a complete answer.
 

@@ -1,0 +1,75 @@
+"""Texts as vectors: what the semantic layer needs of an embedder.
+
+The one module of `core` that needs numpy; only rooms of the ``semantic`` extra import it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Vector = npt.NDArray[np.float32]
+"""Shape ``(dimensions,)``, of unit length."""
+
+Vectors = npt.NDArray[np.float32]
+"""Shape ``(n, dimensions)``; rows of unit length."""
+
+
+class Unfit(StrEnum):
+    """Why a text has no vector that means anything."""
+
+    EMPTY = "empty"
+    """Nothing in it but blanks."""
+    UNKNOWN_TOKENS = "unknown-tokens"
+    """Too many of its tokens are unknown to the model: other texts would get the same vector."""
+    OVER_WINDOW = "over-window"
+    """Longer than the model reads: what is beyond would not count."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embeddings:
+    """The vectors of some texts, in the order of the texts."""
+
+    vectors: Vectors
+    """The row of an unfit text is zero."""
+    unfit: tuple[Unfit | None, ...]
+    """For each text, why its row must not be used, or ``None``."""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors whose inner product is their similarity.
+
+    Safe for many tasks on one event loop. No call blocks the loop.
+    """
+
+    @property
+    def model_id(self) -> str:
+        """What makes its vectors its own: weights, mean, prefix, window. Vectors of different ids
+        are never compared.
+        """
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        ...
+
+    @property
+    def window_tokens(self) -> int:
+        """Longest text it reads, in its own tokens."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> Embeddings:
+        """Return the vectors of ``texts``; the same text always gets the same bits.
+
+        Raises:
+            EmbeddingError: It failed, or did not answer within its time budget.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Release everything. May be called twice."""
+        ...

@@ -1,0 +1,1 @@
+"""Turning texts into vectors: embedder runtimes and the process that runs them."""

@@ -1,0 +1,1 @@
+"""The semantic layer: embed, search, refuse look-alikes, accept."""

@@ -1,0 +1,1 @@
+"""The vector index: a derived view of the store, searched by partition."""

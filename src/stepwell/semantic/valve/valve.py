@@ -1,0 +1,25 @@
+"""Asks every kind of difference in turn."""
+
+from collections.abc import Callable, Iterator
+
+from stepwell.semantic.valve.difference import Difference
+from stepwell.semantic.valve.reading import Reading
+
+Check = Callable[[Reading, Reading], Difference | None]
+"""Takes what was asked and what is stored. Symmetric but for the names in its result."""
+
+CHECKS: tuple[Check, ...] = ()
+"""In the order in which they are asked: the surest and cheapest first."""
+
+
+def differences(asked: Reading, stored: Reading) -> Iterator[Difference]:
+    """Yield every difference found, the first of each kind."""
+    for check in CHECKS:
+        found = check(asked, stored)
+        if found is not None:
+            yield found
+
+
+def difference(asked: Reading, stored: Reading) -> Difference | None:
+    """Return the first difference found, or ``None``: nothing speaks against one answer."""
+    return next(differences(asked, stored), None)
