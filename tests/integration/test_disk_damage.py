@@ -24,7 +24,7 @@ from stepwell.stores.disk.writing import Write
 from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import make_entry, make_key, make_namespace
 
-FILE = "entries-v1.sqlite"
+FILE = "entries-v2.sqlite"
 ENTRIES = [make_entry(f"question {n}", body=bytes([n]) * 2_000, tags=(str(n),)) for n in range(60)]
 
 
@@ -369,7 +369,7 @@ async def test_damaged_generation_file(tmp_path: Path, content: bytes) -> None:
     store = await open_store(tmp_path)
     await store.invalidate(Selector())
     await store.aclose()
-    (tmp_path / "entries-v1.generation").write_bytes(content)
+    (tmp_path / "entries-v2.generation").write_bytes(content)
     store = await open_store(tmp_path)
     assert (store.position(), store.behind()) == (1, False)
     await store.invalidate(Selector())
@@ -382,7 +382,7 @@ async def test_generation_ahead_of_the_file(tmp_path: Path) -> None:
     store = await open_store(tmp_path)
     await store.put(make_entry())
     await store.aclose()
-    (tmp_path / "entries-v1.generation").write_bytes((7).to_bytes(8, sys.byteorder))
+    (tmp_path / "entries-v2.generation").write_bytes((7).to_bytes(8, sys.byteorder))
     store = await open_store(tmp_path)
     assert (store.position(), store.behind()) == (8, False)
     assert await store.get(make_key("question")) is not None

@@ -14,15 +14,15 @@ from stepwell.core.changes import Invalidated, Lost
 from stepwell.core.entry import Entry, Selector
 from stepwell.core.errors import StoreFull, StoreUnavailable
 from stepwell.core.events import Event, Evicted
-from stepwell.core.names import Tier
+from stepwell.core.names import Arrival, Tier
 from stepwell.stores.disk import log
 from stepwell.stores.disk.files import Files
 from stepwell.stores.disk.store import READ_BOUNDS, WRITE_BOUNDS, DiskStore
 from stepwell.stores.disk.writing import FILE_ALLOWANCE_BYTES, FILE_FACTOR
 from stepwell.testing.clock import HandClock
-from stepwell.testing.entries import make_entry, make_key, make_namespace
+from stepwell.testing.entries import make_entry, make_key, make_namespace, make_phrasing
 
-FILE = "entries-v1.sqlite"
+FILE = "entries-v2.sqlite"
 TEN_YEARS = 3.2e8
 
 
@@ -419,3 +419,31 @@ async def test_place_that_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreUnavailable, match=r"file/store: .*choose another directory"):
         await open_store(tmp_path / "file" / "store")
+
+
+async def test_arrivals_come_in_order_and_once(tmp_path: Path) -> None:
+    """Phrased entries in the order they came; replaced ones where they came last."""
+    store = await open_store(tmp_path)
+    for name in ("a", "b", "c"):
+        await store.put(make_entry(name, phrasing=make_phrasing(f"words of {name}")))
+    await store.put(make_entry("plain"))
+    await store.put(make_entry("a", body=b"{}", phrasing=make_phrasing("words of a")))
+    await store.invalidate(Selector(key=make_key("b")))
+    first, place = await store.arrived(Arrival(0), 1)
+    rest, last = await store.arrived(place, 10)
+    assert [entry.key for entry in [*first, *rest]] == [make_key("c"), make_key("a")]
+    assert rest[0].phrasing == make_phrasing("words of a")
+    assert await store.arrived(last, 10) == ([], last)
+    await store.aclose()
+
+
+async def test_an_arrival_behind_the_last_is_never_missed(tmp_path: Path) -> None:
+    """A place is not used twice, even if the latest entry has left."""
+    store = await open_store(tmp_path)
+    await store.put(make_entry("a", phrasing=make_phrasing("words")))
+    _, place = await store.arrived(Arrival(0), 10)
+    await store.invalidate(Selector())
+    await store.put(make_entry("b", as_of=9, phrasing=make_phrasing("words")))
+    found, _ = await store.arrived(place, 10)
+    assert [entry.key for entry in found] == [make_key("b")]
+    await store.aclose()

@@ -18,7 +18,7 @@ from support.mount import mount
 
 from stepwell.testing.fake_upstream import FakeUpstream, Script
 
-STORE = Path("entries") / "entries-v1.sqlite"
+STORE = Path("entries") / "entries-v2.sqlite"
 
 
 async def assert_all_is_well(gateway: Gateway, first: int, last: int) -> list[Answer]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from stepwell.core.names import CacheKey, Endpoint, Form, Namespace, Position
+from stepwell.core.names import CacheKey, Endpoint, Form, Namespace, Partition, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,18 @@ class SourceValue:
 
 
 @dataclass(frozen=True, slots=True)
+class Phrasing:
+    """The words of a request that others may put otherwise, and what must be equal around them."""
+
+    partition: Partition
+    """All the rest of the request: who asks, whom, and everything but these words."""
+    text: str
+    """The user's last words, normalised as for the cache key."""
+    temperature: float | None = None
+    """Not in the partition: it may differ a little. ``None`` where the server decides."""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """An answer in a store.
 
@@ -62,11 +74,15 @@ class Entry:
     """How long the model server took for the whole answer; what a hit saves."""
     sources: tuple[SourceValue, ...] = ()
     tags: tuple[str, ...] = ()
+    phrasing: Phrasing | None = None
+    """What the semantic layer may find it by; ``None``: it is found by its key only."""
 
     @property
     def size_bytes(self) -> int:
-        """Bytes charged against a tier's byte bound: the body, and a flat sum for the rest."""
-        return len(self.answer.body) + ENTRY_OVERHEAD_BYTES
+        """Bytes charged against a tier's byte bound: body, words, and a flat sum for the rest."""
+        # Two bytes a character are what the interpreter takes for Chinese.
+        words = 0 if self.phrasing is None else 2 * len(self.phrasing.text)
+        return len(self.answer.body) + words + ENTRY_OVERHEAD_BYTES
 
 
 ENTRY_OVERHEAD_BYTES = 1_000

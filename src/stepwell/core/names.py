@@ -9,11 +9,21 @@ CacheKey = NewType("CacheKey", bytes)
 Namespace = NewType("Namespace", bytes)
 """Tenant boundary, first part of every key; 16 bytes. Made only by `stepwell.keys`."""
 
+Partition = NewType("Partition", bytes)
+"""SHA-256 of everything that decides an answer but the words that may be put otherwise and the
+relaxed parameters; 32 bytes. Made only by `stepwell.keys`. Similar words are looked for inside
+one partition only."""
+
 EVERYONE = Namespace(bytes(16))
 """Not a tenant: the owner of a named source that all tenants share."""
 
 Position = NewType("Position", int)
 """Position in a store's change feed. Grows by one with each change; 0 is before the first."""
+
+
+Arrival = NewType("Arrival", int)
+"""Place in the order in which entries came to a store; 0 is before the first. Another order than
+the change feed's: most entries are news to nobody."""
 
 
 class Endpoint(StrEnum):

@@ -7,7 +7,7 @@ from typing import Protocol
 from stepwell.core.changes import Change
 from stepwell.core.entry import Entry, Selector
 from stepwell.core.events import Event
-from stepwell.core.names import CacheKey, Endpoint, Namespace, Position
+from stepwell.core.names import Arrival, CacheKey, Endpoint, Namespace, Position
 
 
 class Store(Protocol):
@@ -74,6 +74,20 @@ class Feed(Protocol):
 
     async def source_values(self) -> dict[tuple[Namespace, str], str]:
         """Return the current value of every source, after `read` or at start."""
+        ...
+
+
+class Arrivals(Protocol):
+    """What came to a store, in order, for views that hold something of every phrased entry."""
+
+    async def arrived(self, after: Arrival, at_most: int) -> tuple[Sequence[Entry], Arrival]:
+        """Return the next phrased entries that came after ``after``, and where to go on.
+
+        Entries that have left again are not among them. After the feed said `Lost`, start from 0.
+
+        Raises:
+            StoreError: They could not be read.
+        """
         ...
 
 

@@ -70,4 +70,5 @@ def fill(
         upstream_seconds=upstream_seconds,
         sources=made.sources,
         tags=question.tags,
+        phrasing=question.phrasing,
     )

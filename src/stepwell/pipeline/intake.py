@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepwell.core.errors import RequestError
-from stepwell.core.names import Endpoint, Form
+from stepwell.core.names import Endpoint, Form, LayerName
 from stepwell.core.ports import Call, Headers
 from stepwell.keys.namespace import Tenant
 from stepwell.pipeline.question import Ask, Question
@@ -45,6 +45,7 @@ class Intake:
         routes: Sequence[Route] = (),
         *,
         extra_headers: Sequence[str] = (),
+        phrased: bool = False,
     ) -> None:
         """Keep the tables.
 
@@ -54,10 +55,12 @@ class Intake:
             routes: Rules that choose a class.
             extra_headers: More header fields, in lower case, that are sent on. They may change
                 the answer, so they are part of the key.
+            phrased: Whether there is a semantic layer, which looks for other words.
         """
         self._targets = targets
         self._classes = classes
         self._routes = routes
+        self._phrased = phrased
         self.keyed_headers = tuple(sorted({*KEYED_HEADERS, *extra_headers}))
 
     def take(
@@ -91,10 +94,14 @@ class Intake:
         chosen = choose_class(controls, self._routes, self._classes, endpoint, body, classify)
         bypass = _bypass(endpoint, body, tenant, chosen)
         keyed = tuple((name, headers[name]) for name in self.keyed_headers if name in headers)
-        namespace = key = None
+        namespace = key = phrasing = None
         if tenant is not None and bypass is None:
             namespace = tenant.namespace(controls.sub_namespace)
             key = target.scheme.key(namespace, endpoint, body, headers=keyed, query=query)
+            if self._phrased and LayerName.SEMANTIC in chosen.request_class.layers:
+                phrasing = target.scheme.phrasing(
+                    namespace, endpoint, body, headers=keyed, query=query
+                )
         question = Question(
             endpoint=endpoint,
             model=body["model"],
@@ -108,6 +115,7 @@ class Intake:
             bypass=bypass,
             sources=controls.sources,
             tags=controls.tags,
+            phrasing=phrasing,
         )
         sent = keyed + _passed(headers, target)
         plain_call = Call(endpoint, dump_body(body), sent, query)

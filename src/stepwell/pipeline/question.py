@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from stepwell.core.entry import SourceValue
+from stepwell.core.entry import Phrasing, SourceValue
 from stepwell.core.names import CacheKey, Endpoint, Namespace
 from stepwell.core.ports import Call, Upstream
 from stepwell.policy.classes import RequestClass
@@ -34,6 +34,8 @@ class Question:
     sources: tuple[SourceValue, ...] = ()
     """Values of named sources the request states."""
     tags: tuple[str, ...] = ()
+    phrasing: Phrasing | None = None
+    """Its words, if answers to other words may be looked for."""
     may_be_repeat: bool = field(init=False, compare=False)
     """Whether the layers are asked at all; told once, as it is needed on the hot path."""
 

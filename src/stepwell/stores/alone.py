@@ -5,7 +5,7 @@ from typing import Protocol
 
 from stepwell.core.changes import Change, Invalidated, SourceMoved
 from stepwell.core.entry import Entry, Selector
-from stepwell.core.names import EVERYONE, CacheKey, Namespace, Position
+from stepwell.core.names import EVERYONE, Arrival, CacheKey, Namespace, Position
 
 
 class Countable(Protocol):
@@ -40,6 +40,10 @@ class Alone:
     async def put(self, entry: Entry) -> bool:  # noqa: ARG002  (the port's signature)
         """Do nothing; memory has it."""
         return True
+
+    async def arrived(self, after: Arrival, at_most: int) -> tuple[Sequence[Entry], Arrival]:  # noqa: ARG002  (the port's signature)
+        """Return nothing: nobody else puts anything here."""
+        return (), after
 
     async def count(self, selector: Selector) -> int:
         """Return how many entries in memory ``selector`` means."""

@@ -19,18 +19,21 @@ from typing import Annotated
 
 import msgspec
 
-from stepwell.core.entry import Answer, Entry, SourceValue, Usage
+from stepwell.core.entry import Answer, Entry, Phrasing, SourceValue, Usage
 from stepwell.core.errors import CorruptEntry
-from stepwell.core.names import CacheKey, Endpoint, Form, Namespace, Position
+from stepwell.core.names import CacheKey, Endpoint, Form, Namespace, Partition, Position
 
 MAGIC = b"SWEL"
-VERSION = 1
+VERSION = 2
 
 _HEADER = struct.Struct("<4sHI")
 
 
+_Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+
+
 class _Record(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
-    key: Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+    key: _Digest
     namespace: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
     endpoint: Endpoint
     model: str
@@ -46,6 +49,7 @@ class _Record(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=Fa
     upstream_seconds: float
     sources: tuple[tuple[str, str], ...]
     tags: tuple[str, ...]
+    phrasing: tuple[_Digest, str, float | None] | None
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -97,6 +101,7 @@ def encode(entry: Entry) -> bytes:
                 upstream_seconds=entry.upstream_seconds,
                 sources=tuple((source.name, source.value) for source in entry.sources),
                 tags=entry.tags,
+                phrasing=_written(entry.phrasing),
             )
         )
     )
@@ -127,4 +132,21 @@ def decode(record: bytes) -> Entry:
         upstream_seconds=fields.upstream_seconds,
         sources=tuple(SourceValue(name, value) for name, value in fields.sources),
         tags=fields.tags,
+        phrasing=_read(fields.phrasing),
     )
+
+
+_Written = tuple[bytes, str, float | None] | None
+
+
+def _written(phrasing: Phrasing | None) -> _Written:
+    if phrasing is None:
+        return None
+    return phrasing.partition, phrasing.text, phrasing.temperature
+
+
+def _read(written: _Written) -> Phrasing | None:
+    if written is None:
+        return None
+    partition, text, temperature = written
+    return Phrasing(Partition(partition), text, temperature)

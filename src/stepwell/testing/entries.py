@@ -2,8 +2,8 @@
 
 import hashlib
 
-from stepwell.core.entry import Answer, Entry, SourceValue, Usage
-from stepwell.core.names import CacheKey, Endpoint, Form, Namespace, Position
+from stepwell.core.entry import Answer, Entry, Phrasing, SourceValue, Usage
+from stepwell.core.names import CacheKey, Endpoint, Form, Namespace, Partition, Position
 
 
 def make_key(name: str) -> CacheKey:
@@ -14,6 +14,14 @@ def make_key(name: str) -> CacheKey:
 def make_namespace(name: str) -> Namespace:
     """Return a namespace that stands for ``name``."""
     return Namespace(hashlib.sha256(name.encode()).digest()[:16])
+
+
+def make_phrasing(
+    text: str, *, partition: str = "partition", temperature: float | None = 1.0
+) -> Phrasing:
+    """Return the words of a request in the partition that stands for ``partition``."""
+    digest = hashlib.sha256(partition.encode()).digest()
+    return Phrasing(Partition(digest), text, temperature)
 
 
 def make_entry(  # noqa: PLR0913  (one keyword per thing a test may care about)
@@ -30,6 +38,7 @@ def make_entry(  # noqa: PLR0913  (one keyword per thing a test may care about)
     as_of: int = 0,
     sources: tuple[SourceValue, ...] = (),
     tags: tuple[str, ...] = (),
+    phrasing: Phrasing | None = None,
 ) -> Entry:
     """Return an entry; everything not given has a plain value."""
     return Entry(
@@ -47,4 +56,5 @@ def make_entry(  # noqa: PLR0913  (one keyword per thing a test may care about)
         upstream_seconds=0.5,
         sources=sources,
         tags=tags,
+        phrasing=phrasing,
     )

@@ -5,8 +5,8 @@ What they choose from can be narrowed, so that two of them meet in the same keys
 
 from hypothesis import strategies as st
 
-from stepwell.core.entry import Answer, Entry, Selector, SourceValue, Usage
-from stepwell.core.names import CacheKey, Endpoint, Form, Namespace, Position
+from stepwell.core.entry import Answer, Entry, Phrasing, Selector, SourceValue, Usage
+from stepwell.core.names import CacheKey, Endpoint, Form, Namespace, Partition, Position
 
 KEYS = st.binary(min_size=32, max_size=32).map(CacheKey)
 """Any cache key."""
@@ -16,6 +16,14 @@ NAMESPACES = st.binary(min_size=16, max_size=16).map(Namespace)
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 """Any Unicode but lone surrogates, which no JSON parser of ours lets in."""
+
+PHRASINGS = st.builds(
+    Phrasing,
+    st.binary(min_size=32, max_size=32).map(Partition),
+    TEXTS,
+    st.none() | st.floats(min_value=0.0, max_value=2.0),
+)
+"""Any phrasing."""
 
 _COUNTS = st.integers(min_value=0, max_value=2**40)
 _SECONDS = st.floats(min_value=0.0, max_value=3_600.0)
@@ -56,6 +64,7 @@ def entries(
             upstream_seconds=draw(_SECONDS),
             sources=tuple(draw(st.lists(st.builds(SourceValue, texts, texts), max_size=3))),
             tags=tuple(draw(st.lists(texts, max_size=3))),
+            phrasing=draw(st.none() | PHRASINGS),
         )
 
     return build()

@@ -11,17 +11,18 @@ from stepwell.core.entry import Entry, SourceValue
 from stepwell.core.errors import CorruptEntry
 from stepwell.core.names import Form
 from stepwell.stores.record import MAGIC, VERSION, decode, encode, seal, unseal
-from stepwell.testing.entries import make_entry
+from stepwell.testing.entries import make_entry, make_phrasing
 from stepwell.testing.strategies import entries
 
 GOLDEN = bytes.fromhex(
-    "5357454c0100c4ebe5c9dc0010c4201f5087db919ced5c123c7f507d3fcce818cb0cf6e77c2f95a8a35e951e"
+    "5357454c0200b0016b03dc0011c4201f5087db919ced5c123c7f507d3fcce818cb0cf6e77c2f95a8a35e951e"
     "03fdb9c410e9da86d351cf9a7642d8c50195c3f466b0636861742f636f6d706c6574696f6e73a56d6f64656c"
     "a767656e6572616ca3737365c40f646174613a207b2261223a317d0a0acb408f400000000000cb40b1f80000"
     "000000cb40b2340000000000cd012c070bcb3fe00000000000009192a3666171a2763792a772657475726e73"
-    "a6e98080e8b4a7"
+    "a6e98080e8b4a793c4202df962d37ee229c547fb4ebef038a1eaecd0cd6f1c109746f4a9c1fa80329254afe6"
+    "808ee4b988e98080e8b4a7efbc9fcb3fe0000000000000"
 )
-"""`golden_entry` in version 1. Files in the field hold such bytes: a new format needs a new
+"""`golden_entry` in version 2. Files in the field hold such bytes: a new format needs a new
 version, not a new constant here."""
 
 
@@ -33,6 +34,7 @@ def golden_entry() -> Entry:
         as_of=300,
         sources=(SourceValue("faq", "v7"),),
         tags=("returns", "退货"),
+        phrasing=make_phrasing("怎么退货？", temperature=0.5),
     )
 
 
@@ -87,7 +89,7 @@ def test_newer_version_is_refused() -> None:
     """A whole record of a version to come is not read by guesswork, and the error says so."""
     payload = bytes(unseal(GOLDEN))
     newer = struct.pack("<4sHI", MAGIC, VERSION + 1, zlib.crc32(payload)) + payload
-    with pytest.raises(CorruptEntry, match="record version 2; this code reads version 1"):
+    with pytest.raises(CorruptEntry, match="record version 3; this code reads version 2"):
         decode(newer)
 
 
@@ -97,7 +99,7 @@ def test_newer_version_is_refused() -> None:
         b"",
         b"\xc0",  # nil
         b"\x90",  # an empty array
-        bytes(unseal(GOLDEN))[:-1] + b"\xff",  # a tag that is not UTF-8
+        bytes(unseal(GOLDEN)).replace("退".encode(), b"\xff\xff\xff"),  # a tag that is not UTF-8
         bytes(unseal(GOLDEN)) + b"\xc0",
         bytes(unseal(GOLDEN)).replace(b"chat/completions", b"chat/something!!"),
     ],

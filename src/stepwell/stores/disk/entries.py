@@ -4,7 +4,8 @@ Numbers that come back from a table are cast: a damaged column must not be of an
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from stepwell.core.entry import Entry, Selector
@@ -62,8 +63,8 @@ def store(connection: sqlite3.Connection, entry: Entry, used_at: float) -> Gone 
     ).fetchone()
     cursor = connection.execute(
         "INSERT INTO entries"
-        " (key, namespace, model, request_class, keep_until, size_bytes, worth)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        " (key, namespace, model, request_class, keep_until, size_bytes, worth, phrased)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             entry.key,
             entry.namespace,
@@ -72,6 +73,7 @@ def store(connection: sqlite3.Connection, entry: Entry, used_at: float) -> Gone 
             entry.keep_until,
             entry.size_bytes,
             used_at if old is None else worth.used(old[1], used_at, 1),
+            entry.phrasing is not None,
         ),
     )
     connection.execute("REPLACE INTO records VALUES (?, ?)", (cursor.lastrowid, record))
@@ -84,6 +86,25 @@ def store(connection: sqlite3.Connection, entry: Entry, used_at: float) -> Gone 
         return None
     log.append_replaced(connection, entry.key)
     return Gone(1, old[0])
+
+
+def arrived(
+    connection: sqlite3.Connection, after: int, at_most: int
+) -> tuple[Sequence[Entry], int]:
+    """Return the next phrased entries stored after the arrival ``after``, and the last one seen.
+
+    Damaged records are passed over: `find` removes them.
+    """
+    rows = connection.execute(
+        "SELECT id, record FROM entries JOIN records USING (id)"
+        " WHERE id > ? AND phrased ORDER BY id LIMIT ?",
+        (after, at_most),
+    ).fetchall()
+    found = []
+    for _, record in rows:
+        with suppress(CorruptEntry, TypeError):
+            found.append(decode(record))
+    return found, int(rows[-1][0]) if rows else after
 
 
 def remove_if_corrupt(connection: sqlite3.Connection, key: CacheKey) -> Gone | None:

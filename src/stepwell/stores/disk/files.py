@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stepwell.core.errors import StoreUnavailable
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Stands in every file name. Raise it with the tables *and* with `stores.record.VERSION`: two
 versions of the package that run side by side then never share a file."""
 

@@ -13,7 +13,7 @@ from stepwell.core.clock import Clock
 from stepwell.core.entry import Entry, Selector
 from stepwell.core.errors import CorruptEntry, StoreError, StoreFull, StoreUnavailable
 from stepwell.core.events import Degraded
-from stepwell.core.names import CacheKey, Namespace, Position
+from stepwell.core.names import Arrival, CacheKey, Namespace, Position
 from stepwell.core.ports import EventSink
 from stepwell.stores.disk import entries, log
 from stepwell.stores.disk.database import Database
@@ -177,6 +177,11 @@ class DiskStore:
             size_bytes=entry.size_bytes + 3 * sum(map(len, entry.tags)),
             patient=True,
         )
+
+    async def arrived(self, after: Arrival, at_most: int) -> tuple[Sequence[Entry], Arrival]:
+        """As `Arrivals.arrived`; bounded by ``timeout_seconds``."""
+        found, last = await self._read(partial(entries.arrived, after=after, at_most=at_most))
+        return found, Arrival(last)
 
     async def count(self, selector: Selector) -> int:
         """As `Store.count`. Among the writes: a long search then keeps no `get` waiting."""
