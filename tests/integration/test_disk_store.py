@@ -10,17 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.core.changes import Invalidated, Lost
+from stepwell.core.changes import Invalidated, Judged, Lost
 from stepwell.core.entry import Entry, Selector
 from stepwell.core.errors import StoreFull, StoreUnavailable
 from stepwell.core.events import Event, Evicted
-from stepwell.core.names import Arrival, Tier
+from stepwell.core.judgement import Verdict
+from stepwell.core.names import Arrival, PairId, Tier
 from stepwell.stores.disk import log
 from stepwell.stores.disk.files import Files
 from stepwell.stores.disk.store import READ_BOUNDS, WRITE_BOUNDS, DiskStore
 from stepwell.stores.disk.writing import FILE_ALLOWANCE_BYTES, FILE_FACTOR
 from stepwell.testing.clock import HandClock
-from stepwell.testing.entries import make_entry, make_key, make_namespace, make_phrasing
+from stepwell.testing.entries import (
+    make_entry,
+    make_judgement,
+    make_key,
+    make_namespace,
+    make_phrasing,
+)
 
 FILE = "entries-v2.sqlite"
 TEN_YEARS = 3.2e8
@@ -446,4 +453,33 @@ async def test_an_arrival_behind_the_last_is_never_missed(tmp_path: Path) -> Non
     await store.put(make_entry("b", as_of=9, phrasing=make_phrasing("words")))
     found, _ = await store.arrived(place, 10)
     assert [entry.key for entry in found] == [make_key("b")]
+    await store.aclose()
+
+
+async def test_judgements_outlast_a_restart(tmp_path: Path) -> None:
+    """The latest of a pair, in the order in which they were made; other workers hear of them."""
+    store, other = await open_store(tmp_path), await open_store(tmp_path)
+    pairs = [PairId(bytes([number] * 16)) for number in range(3)]
+    made = [make_judgement(pair, make_key("entry")) for pair in pairs]
+    for judgement in made:
+        await store.judge(judgement)
+    changed = make_judgement(pairs[0], make_key("entry"), verdict=Verdict.RIGHT)
+    await store.judge(changed)
+    heard = [change.judgement for change in await other.read() if isinstance(change, Judged)]
+    assert heard == [*made, changed]
+    await store.aclose()
+    await other.aclose()
+    again = await open_store(tmp_path)
+    assert await again.judgements() == [made[1], made[2], changed]
+    await again.aclose()
+
+
+async def test_judgements_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest leaves first."""
+    monkeypatch.setattr(log, "MAX_JUDGEMENTS", 2)
+    store = await open_store(tmp_path)
+    made = [make_judgement(PairId(bytes([number] * 16)), make_key("entry")) for number in range(3)]
+    for judgement in made:
+        await store.judge(judgement)
+    assert await store.judgements() == made[1:]
     await store.aclose()

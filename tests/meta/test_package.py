@@ -9,11 +9,15 @@ import stepwell
 
 EXTRAS = (
     "aiohttp",
+    "faiss",
     "httptools",
     "httpx",
     "httpx2",
+    "numpy",
+    "onnxruntime",
     "openai",
     "prometheus_client",
+    "rjieba",
     "starlette",
     "uvicorn",
     "uvloop",
@@ -46,6 +50,8 @@ watched = {
     "socket.__new__", "socket.bind", "socket.connect", "subprocess.Popen",
 }
 seen = []
+import numpy  # sets a variable for the time of its own import
+
 sys.addaudithook(lambda event, arguments: seen.append(event) if event in watched else None)
 environment = dict(os.environ)
 import stepwell

@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from stepwell.core.clock import Clock
-from stepwell.core.entry import SourceValue
+from stepwell.core.entry import Phrasing, SourceValue
 from stepwell.core.errors import StoreUnavailable
 from stepwell.core.events import Event
 from stepwell.core.names import CacheKey, Endpoint, Form, Namespace
 from stepwell.core.ports import Call, Headers
 from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.flights import Flights
+from stepwell.pipeline.lookups import Lookups
 from stepwell.pipeline.question import Ask, Question
 from stepwell.pipeline.renderings import Renderings
 from stepwell.pipeline.runner import Runner
@@ -39,6 +40,7 @@ def make_question(
     bypass: str | None = None,
     sources: tuple[SourceValue, ...] = (),
     tags: tuple[str, ...] = (),
+    phrasing: Phrasing | None = None,
 ) -> Question:
     """Return a question; everything not given is as for a plain chat request."""
     return Question(
@@ -54,6 +56,7 @@ def make_question(
         bypass=bypass,
         sources=sources,
         tags=tags,
+        phrasing=phrasing,
     )
 
 
@@ -124,10 +127,12 @@ def make_runner(
     max_wait_seconds: float = 60.0,
 ) -> Runner:
     """Return a runner with room for some renderings."""
+    renderings = Renderings(max_bytes=100_000)
     return Runner(
         exact,
+        Lookups(exact, renderings, clock=clock),
         flights,
-        Renderings(max_bytes=100_000),
+        renderings,
         clock=clock,
         events=events,
         max_wait_seconds=max_wait_seconds,

@@ -19,6 +19,7 @@ from stepwell.keys.canonical import Dialect, KeyRules
 from stepwell.pipeline.flight import Flight
 from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.intake import Intake
+from stepwell.pipeline.lookups import Lookups
 from stepwell.pipeline.neighbours import Neighbours
 from stepwell.pipeline.renderings import Renderings
 from stepwell.pipeline.runner import Runner
@@ -136,6 +137,7 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     gauges.watch(catalogue.BYTES, lambda: memory.size_bytes, Tier.MEMORY)
     ledger = _ledger(plan, meters, gauges, events)
     targets = make_targets(plan, events)
+    renderings = Renderings(max_bytes=settings.stores.memory.max_bytes // RENDERINGS_SHARE)
     classes = request_classes(settings)
     return House(
         plan=plan,
@@ -150,8 +152,9 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         flights=flights,
         runner=Runner(
             exact,
+            Lookups(exact, renderings, clock=clock),
             flights,
-            Renderings(max_bytes=settings.stores.memory.max_bytes // RENDERINGS_SHARE),
+            renderings,
             clock=clock,
             events=events,
             max_wait_seconds=settings.single_flight.max_wait_seconds,

@@ -26,7 +26,7 @@ from stepwell.keys.canonical import canonical_body
 from stepwell.keys.namespace import Tenant
 from stepwell.pipeline.plan import Forward, Refuse, Serve, Step
 from stepwell.pipeline.question import Question
-from stepwell.pipeline.trail import say
+from stepwell.pipeline.trail import trail_of
 from stepwell.policy.routing import system_hash
 from stepwell.policy.text import system_text
 from stepwell.wire.body import parse_body
@@ -167,12 +167,12 @@ def _about_question(question: Question) -> dict[str, Any]:
 def _about_step(step: Step, now: float) -> dict[str, Any]:
     match step:
         case Serve():
-            what = {"would": "answer from the cache", "trail": say(step.outcome)}
+            what = {"would": "answer from the cache", "trail": " · ".join(trail_of(step.outcome))}
             return {**what, **_about_entry(step.outcome.entry, now), "refresh": step.refresh}
         case Forward():
             return {
                 "would": "ask the model server",
-                "trail": say(step.outcome),
+                "trail": " · ".join(trail_of(step.outcome)),
                 "store_the_answer": step.fill,
                 "share_the_call": step.share,
                 "stale_if_error": step.fallback is not None,

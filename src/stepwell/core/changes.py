@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from stepwell.core.entry import Selector
+from stepwell.core.judgement import Judgement
 from stepwell.core.names import CacheKey, Namespace, Position
 
 
@@ -33,10 +34,18 @@ class SourceMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """Somebody said of an answer whether it answers other words."""
+
+    position: Position
+    judgement: Judgement
+
+
+@dataclass(frozen=True, slots=True)
 class Lost:
     """The reader fell off the feed: everything derived before ``position`` must be rebuilt."""
 
     position: Position
 
 
-Change = Invalidated | Replaced | SourceMoved | Lost
+Change = Invalidated | Replaced | SourceMoved | Judged | Lost

@@ -117,6 +117,18 @@ class StageTimed:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class SemanticLookup:
+    """Other words were looked for."""
+
+    outcome: str
+    """``match``, or why not: a closed set, see `stepwell.core.likeness.NoMatch`."""
+    level: str
+    similarity: float
+    """Of the match, or of the nearest candidate; 0 if there was none."""
+    seconds: float
+
+
 Event = (
     RequestEnded
     | FillRefused
@@ -126,4 +138,5 @@ Event = (
     | UpstreamFailed
     | UpstreamAnswered
     | StageTimed
+    | SemanticLookup
 )

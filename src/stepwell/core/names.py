@@ -1,7 +1,7 @@
 """Names that must not be swapped, and the closed sets of words used as values."""
 
 from enum import StrEnum
-from typing import NewType
+from typing import Literal, NewType
 
 CacheKey = NewType("CacheKey", bytes)
 """SHA-256 of everything that decides an answer; 32 bytes. Made only by `stepwell.keys`."""
@@ -13,6 +13,9 @@ Partition = NewType("Partition", bytes)
 """SHA-256 of everything that decides an answer but the words that may be put otherwise and the
 relaxed parameters; 32 bytes. Made only by `stepwell.keys`. Similar words are looked for inside
 one partition only."""
+
+PairId = NewType("PairId", bytes)
+"""Names two questions of one partition; 16 bytes. Made only by `stepwell.keys`."""
 
 EVERYONE = Namespace(bytes(16))
 """Not a tenant: the owner of a named source that all tenants share."""
@@ -48,6 +51,10 @@ class LayerName(StrEnum):
 
     EXACT = "exact"
     SEMANTIC = "semantic"
+
+
+Level = Literal["strict", "general", "faq"]
+"""How alike two questions must be for one answer, strictest first."""
 
 
 class Tier(StrEnum):

@@ -14,6 +14,10 @@ class Hit:
     entry: Entry
     layer: LayerName
     tier: Tier
+    similarity: float | None = None
+    """Of the question asked and the entry's, in [0, 1]; ``None`` where they are the same."""
+    before: tuple[str, ...] = ()
+    """What cheaper layers said."""
 
 
 class StaleReason(StrEnum):
@@ -46,6 +50,8 @@ class Miss:
 
     layer: LayerName
     detail: str = ""
+    before: tuple[str, ...] = ()
+    """What cheaper layers said."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stepwell.core.changes import Change
-from stepwell.core.entry import Entry, Selector
+from stepwell.core.entry import Entry, Phrasing, Selector
 from stepwell.core.events import Event
+from stepwell.core.judgement import Judgement
+from stepwell.core.likeness import Match, NoMatch, Terms
 from stepwell.core.names import Arrival, CacheKey, Endpoint, Namespace, Position
 
 
@@ -77,6 +79,34 @@ class Feed(Protocol):
         ...
 
 
+class Judgements(Protocol):
+    """What was said of hits. Kept with the store; every worker hears of it through the feed."""
+
+    async def judge(self, judgement: Judgement) -> None:
+        """Keep a judgement, in place of an older one of the same pair.
+
+        Raises:
+            StoreError: It could not be made known.
+        """
+        ...
+
+    async def judgements(self) -> Sequence[Judgement]:
+        """Return all that are kept, oldest first; after `Feed.read` or at start.
+
+        Raises:
+            StoreError: They could not be read.
+        """
+        ...
+
+
+class Follower(Protocol):
+    """A view that must hear of every change of the store."""
+
+    def apply(self, change: Change) -> None:
+        """Take one change. Must not raise or block."""
+        ...
+
+
 class Arrivals(Protocol):
     """What came to a store, in order, for views that hold something of every phrased entry."""
 
@@ -87,6 +117,37 @@ class Arrivals(Protocol):
 
         Raises:
             StoreError: They could not be read.
+        """
+        ...
+
+
+class Paraphrases(Protocol):
+    """Finds stored questions that have the same answer. Safe for many tasks on one event loop."""
+
+    async def lookup(self, phrasing: Phrasing, terms: Terms) -> Match | NoMatch:
+        """Return a question whose answer may be given, or why there is none. Never raises.
+
+        The entry may have left the store, or not be fresh: that is for the caller to see.
+        """
+        ...
+
+    def learn(self, entry: Entry) -> None:
+        """Make ``entry`` findable by its words, soon. Does not wait."""
+        ...
+
+    def forget(self, key: CacheKey) -> None:
+        """Drop what was found and is not in the store any more."""
+        ...
+
+
+class PrefixHints(Protocol):
+    """Takes hints which KV blocks may serve a request that goes on to a model server."""
+
+    def note(self, asked: CacheKey, near: CacheKey, similarity: float) -> None:
+        """Note that the question ``asked`` is much like ``near``, which was answered before.
+
+        A hint only: what is shared of their KV blocks, the tokens must tell. Must not raise or
+        block.
         """
         ...
 

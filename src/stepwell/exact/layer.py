@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Protocol, assert_never, runtime_checkable
 
-from stepwell.core.changes import Change, Invalidated, Lost, Replaced, SourceMoved
+from stepwell.core.changes import Change, Invalidated, Judged, Lost, Replaced, SourceMoved
 from stepwell.core.entry import Entry, Selector, SourceValue
 from stepwell.core.errors import CorruptEntry, StoreError
 from stepwell.core.events import Degraded
 from stepwell.core.names import EVERYONE, CacheKey, Namespace, Position, Tier
-from stepwell.core.ports import EventSink, Feed, Store
+from stepwell.core.ports import EventSink, Feed, Follower, Store
 from stepwell.exact.uses import Uses
 
 RECENT_INVALIDATIONS = 1_000
@@ -64,7 +64,15 @@ class ExactLayer:
     Safe for many tasks on one event loop. Not safe across threads.
     """
 
-    def __init__(self, memory: Memory, store: Store, feed: Feed, *, events: EventSink) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        store: Store,
+        feed: Feed,
+        *,
+        events: EventSink,
+        followers: Sequence[Follower] = (),
+    ) -> None:
         """Put ``memory`` over ``store``.
 
         Args:
@@ -72,7 +80,9 @@ class ExactLayer:
             store: What the workers share. Told of uses if it is a `SupportsTouch`.
             feed: The store's change feed.
             events: Hears of every failure of the store.
+            followers: Other views that hear of every change this layer reads.
         """
+        self._followers = followers
         self._memory = memory
         self._store = store
         self._feed = feed
@@ -147,6 +157,8 @@ class ExactLayer:
             for change in await self._read_feed():
                 self._memory.apply(change)
                 self._apply(change)
+                for follower in self._followers:
+                    follower.apply(change)
         await self._learn_sources()
 
     async def _read_feed(self) -> Sequence[Change]:
@@ -262,7 +274,7 @@ class ExactLayer:
                 self._recent.clear()
                 self._forgotten = change.position
                 self._knows_sources = False
-            case Replaced():
+            case Replaced() | Judged():
                 pass
             case _:
                 assert_never(change)

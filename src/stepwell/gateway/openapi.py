@@ -54,6 +54,9 @@ _REQUEST_FIELDS = {
     "X-Stepwell-Class": "Name of the request class; else rules, else the text decide.",
     "X-Stepwell-Tags": "Names by which the answer can be invalidated: a, b.",
     "X-Stepwell-Sources": "What the answer depends on, with current values: name=value, ...",
+    "X-Stepwell-Level": "Answers to other words only at this level or a stricter one: strict,"
+    " general, faq.",
+    "X-Stepwell-Min-Similarity": "Answers to other words only if so similar, from 0 to 1.",
 }
 
 _REPLY_FIELDS: Schema = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from stepwell.core.events import Result
 from stepwell.core.names import Form
-from stepwell.core.outcome import Bypass, Stale
+from stepwell.core.outcome import Bypass, Hit, Stale
 from stepwell.core.ports import Headers
 from stepwell.gateway.http import sendable
 from stepwell.pipeline.served import Served
@@ -47,6 +47,9 @@ def _cache_fields(served: Served) -> Iterator[tuple[str, str]]:
         yield "x-stepwell-bypass", served.outcome.reason
     if served.refused:
         yield "x-stepwell-not-stored", served.refused
+    if isinstance(served.outcome, Hit) and served.outcome.similarity is not None:
+        yield "x-stepwell-similarity", f"{served.outcome.similarity:.4f}"
+        yield "x-stepwell-hit", served.hit_id
     if served.key is not None and (served.stored or served.result in _FROM_CACHE):
         # Derived from the tenant's namespace, so it says nothing about anybody else's entries.
         yield "x-stepwell-key", served.key.hex()
@@ -55,7 +58,8 @@ def _cache_fields(served: Served) -> Iterator[tuple[str, str]]:
 def cache_status(served: Served) -> str:
     """Return the ``Cache-Status`` member of this cache."""
     if served.result in _FROM_CACHE:
-        return hit_status(int(served.ttl_seconds // 1), detail="exact")
+        layer = served.outcome.layer if isinstance(served.outcome, Hit | Stale) else None
+        return hit_status(int(served.ttl_seconds // 1), detail=layer)
     reason = Forward.MISS
     detail = None
     if isinstance(served.outcome, Bypass):

@@ -37,6 +37,11 @@ _METADATA: Schema = {
     "type": ["object", "null"],
     "properties": {
         "stepwell_class": {"type": "string", "description": "As X-Stepwell-Class."},
+        "stepwell_level": {"type": "string", "description": "As X-Stepwell-Level."},
+        "stepwell_min_similarity": {
+            "type": "string",
+            "description": "As X-Stepwell-Min-Similarity.",
+        },
         "stepwell_sources": {"type": "string", "description": "As X-Stepwell-Sources."},
         "stepwell_tags": {"type": "string", "description": "As X-Stepwell-Tags."},
     },

@@ -11,7 +11,7 @@ from typing import Any
 
 from stepwell.core.names import Endpoint
 
-_TEXT_PARTS = frozenset({"text", "input_text"})
+_TEXT_PARTS = ("text", "input_text")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from stepwell.core.entry import Usage
 from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.events import RequestEnded, Result, StageTimed
 from stepwell.core.names import Namespace
+from stepwell.core.outcome import Hit, Stale
 from stepwell.core.ports import EventSink
 from stepwell.pipeline.question import Question
 from stepwell.pipeline.served import Served
@@ -61,7 +62,7 @@ class Exchange:
         self._events.emit(
             RequestEnded(
                 result=result,
-                layer="exact" if result in _LAYERS else NOBODY,
+                layer=_layer(served, result),
                 request_class=question.request_class.name if question else NOBODY,
                 endpoint=self._endpoint,
                 model=question.model if question else NOBODY,
@@ -90,6 +91,12 @@ class Exchange:
                 self.end(Result.ERROR, status=error.status, trail=str(error))
             case _:
                 self.end(Result.ERROR, status=_INTERNAL_ERROR, trail=type(error).__name__)
+
+
+def _layer(served: Served | None, result: Result) -> str:
+    """Return the layer that answered."""
+    outcome = served.outcome if served is not None and result in _LAYERS else None
+    return outcome.layer if isinstance(outcome, Hit | Stale) else NOBODY
 
 
 def spell(namespace: Namespace | None) -> str:

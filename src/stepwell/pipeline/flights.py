@@ -9,7 +9,7 @@ from stepwell.core.entry import Answer, Entry, SourceValue, Usage
 from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamError
 from stepwell.core.events import FillRefused, Stored, UpstreamAnswered
 from stepwell.core.names import EVERYONE, CacheKey, Form
-from stepwell.core.ports import EventSink, Reply
+from stepwell.core.ports import EventSink, Paraphrases, Reply
 from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.fill import Made, fill
 from stepwell.pipeline.flight import Crashed, End, Flight, Head, Landed
@@ -56,6 +56,7 @@ class Flights:
         clock: Clock,
         events: EventSink,
         neighbours: Neighbours | None = None,
+        paraphrases: Paraphrases | None = None,
         max_wait_seconds: float = 120.0,
     ) -> None:
         """Start with no flight.
@@ -65,12 +66,14 @@ class Flights:
             clock: The time.
             events: Hears of answers, and why they were not stored.
             neighbours: The other workers; without them, this one shares with itself only.
+            paraphrases: The semantic layer, if there is one; learns what is kept.
             max_wait_seconds: How long to wait for a neighbour that does not fly.
         """
         self._exact = exact
         self._clock = clock
         self._events = events
         self._neighbours = neighbours
+        self._paraphrases = paraphrases
         self._max_wait_seconds = max_wait_seconds
         self._open: dict[CacheKey, Flight] = {}
         self._plain: set[str] = set()
@@ -259,6 +262,8 @@ class Flights:
             return self._refused(filled, question, summary.usage)
         if not self._exact.keep(filled):
             return self._refused("invalidated", question, summary.usage)
+        if self._paraphrases is not None:
+            self._paraphrases.learn(filled)
         self._events.emit(Stored(question.request_class.name, filled.size_bytes))
         return Landed(filled)
 

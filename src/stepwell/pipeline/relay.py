@@ -12,7 +12,7 @@ from stepwell.pipeline.flight import Flight, Head, Landed, Reader
 from stepwell.pipeline.plan import Forward
 from stepwell.pipeline.question import Question
 from stepwell.pipeline.served import Body, Served
-from stepwell.pipeline.trail import say
+from stepwell.pipeline.trail import trail_of
 from stepwell.wire.errors import error_event
 from stepwell.wire.render import UsageFilter, render
 from stepwell.wire.sse import EventTooLarge
@@ -128,7 +128,7 @@ class Relay:
             body=b"",
             headers=head.headers,
             key=self.question.key,
-            trail=(say(self.step.outcome), f"{self.question.upstream}: {head.status}"),
+            trail=(*trail_of(self.step.outcome), f"{self.question.upstream}: {head.status}"),
         )
 
     def _credit(self, served: Served) -> None:

@@ -11,19 +11,21 @@ from stepwell.core.clock import Clock
 from stepwell.core.entry import Entry
 from stepwell.core.errors import RequestError, StoreError, UpstreamError
 from stepwell.core.events import Degraded, Result, StageTimed
-from stepwell.core.names import CacheKey, LayerName, Namespace, Tier
-from stepwell.core.outcome import Hit, Miss, Stale
+from stepwell.core.names import CacheKey
+from stepwell.core.outcome import Hit, Stale
 from stepwell.core.ports import EventSink
 from stepwell.exact.layer import ExactLayer
+from stepwell.keys.pair import pair_of
 from stepwell.pipeline.flight import Flight, Head, Reader
 from stepwell.pipeline.flights import Flights
+from stepwell.pipeline.hit_id import HitId, write_hit_id
+from stepwell.pipeline.lookups import Lookups
 from stepwell.pipeline.plan import Forward, LookUp, Refuse, Serve, Step, first_step, next_step
 from stepwell.pipeline.question import Ask, Question
 from stepwell.pipeline.relay import Relay, Unsuitable
 from stepwell.pipeline.renderings import Renderings, Unrenderable
 from stepwell.pipeline.served import Served
-from stepwell.pipeline.trail import say
-from stepwell.policy.freshness import Fresh, judge
+from stepwell.pipeline.trail import trail_of
 from stepwell.wire.shape import Shape
 
 MAX_REFRESHES = 64
@@ -46,6 +48,7 @@ class Runner:
     def __init__(
         self,
         exact: ExactLayer,
+        lookups: Lookups,
         flights: Flights,
         renderings: Renderings,
         *,
@@ -56,7 +59,8 @@ class Runner:
         """Put the parts together.
 
         Args:
-            exact: The exact layer.
+            exact: Knows the sources.
+            lookups: The layers.
             flights: The calls under way.
             renderings: Turns entries into bodies.
             clock: The time.
@@ -65,6 +69,7 @@ class Runner:
                 makes a call of its own.
         """
         self._exact = exact
+        self._lookups = lookups
         self._flights = flights
         self._renderings = renderings
         self._clock = clock
@@ -77,16 +82,10 @@ class Runner:
 
         This is the hot path: what it declines, `answer` does in full. Cost: a few microseconds.
         """
-        key, namespace = question.key, question.namespace
-        if not question.may_be_repeat or key is None or namespace is None:
-            return None
-        if question.sources and self._states_news(question):
-            return None
-        entry = self._exact.peek(key)
-        if entry is None:
+        if not question.may_be_repeat or (question.sources and self._states_news(question)):
             return None
         now = self._clock.now()
-        found = self._judge(question, namespace, entry, Tier.MEMORY, now)
+        found = self._lookups.peek(question, now)
         if not isinstance(found, Hit):
             return None
         try:
@@ -128,7 +127,7 @@ class Runner:
         step = first_step(question)
         if not isinstance(step, LookUp):
             return step
-        found = await self._look_up(question)
+        found = await self._lookups.find(question)
         return next_step(question, found, self._clock.now())
 
     async def aclose(self) -> None:
@@ -158,34 +157,6 @@ class Runner:
                 # Others go on with the old value; this request is judged by its own.
                 self._events.emit(Degraded("sources", str(error)))
 
-    async def _look_up(self, question: Question) -> Hit | Stale | Miss:
-        if question.key is None or question.namespace is None:
-            return Miss(LayerName.EXACT)
-        found = await self._exact.lookup(question.key)
-        if found is None:
-            return Miss(LayerName.EXACT)
-        entry, tier = found
-        try:
-            self._renderings.of(entry, question.shape)
-        except Unrenderable:
-            return Miss(LayerName.EXACT, "stored without the usage asked for")
-        return self._judge(question, question.namespace, entry, tier, self._clock.now())
-
-    def _judge(
-        self, question: Question, namespace: Namespace, entry: Entry, tier: Tier, now: float
-    ) -> Hit | Stale:
-        verdict = judge(
-            entry,
-            now,
-            question.directives,
-            question.request_class,
-            lambda name: self._exact.source_value(namespace, name),
-            question.sources,
-        )
-        if isinstance(verdict, Fresh):
-            return Hit(entry, LayerName.EXACT, tier)
-        return Stale(entry, LayerName.EXACT, tier, verdict)
-
     def _serve(self, question: Question, found: Hit | Stale, now: float) -> Served:
         entry = found.entry
         body = self._renderings.of(entry, question.shape)
@@ -196,11 +167,12 @@ class Runner:
             form=question.shape.form,
             body=body,
             key=entry.key,
+            hit_id=_hit_id(question, found),
             age_seconds=max(0.0, now - entry.created_at),
             ttl_seconds=entry.expires_at - now,
             usage=entry.usage,
             saved_seconds=entry.upstream_seconds,
-            trail=(say(found),),
+            trail=trail_of(found),
         )
 
     async def _forward(self, ask: Ask, step: Forward, *, after: Flight | None = None) -> Served:
@@ -287,3 +259,14 @@ def _check(status: int) -> None:
     """Raise `_FailedStatus` for a status that says that asking again, or later, may help."""
     if status >= _SERVER_ERROR or status == _TOO_MANY:
         raise _FailedStatus
+
+
+def _hit_id(question: Question, found: Hit | Stale) -> str:
+    """Return by which name the caller can speak of a hit on other words; empty for any other."""
+    if not isinstance(found, Hit) or found.similarity is None:
+        return ""
+    asked, stored = question.phrasing, found.entry.phrasing
+    if asked is None or stored is None:
+        return ""
+    pair = pair_of(asked.partition, asked.text, stored.text)
+    return write_hit_id(HitId(found.entry.key, pair, found.similarity))

@@ -31,6 +31,8 @@ class Served:
     headers: Headers = ()
     """End-to-end fields of the model server's reply; empty for an answer from the cache."""
     key: CacheKey | None = None
+    hit_id: str = ""
+    """By which the caller can say whether it was right; of an answer to other words."""
     stored: bool = False
     """The answer was stored, or, of a stream, will be if it comes to a good end."""
     refused: str = ""

@@ -5,9 +5,17 @@ from typing import assert_never
 from stepwell.core.outcome import Bypass, Hit, Miss, Outcome, Stale
 
 
+def trail_of(outcome: Outcome) -> tuple[str, ...]:
+    """Return what every layer said, in order."""
+    before = outcome.before if isinstance(outcome, Hit | Miss) else ()
+    return (*before, say(outcome))
+
+
 def say(outcome: Outcome) -> str:
-    """Return one outcome in a few words."""
+    """Return what the last layer said, in a few words."""
     match outcome:
+        case Hit(similarity=float(similarity)):
+            return f"{outcome.layer}: hit in {outcome.tier}, {similarity:.3f} alike"
         case Hit():
             return f"{outcome.layer}: hit in {outcome.tier}"
         case Stale():

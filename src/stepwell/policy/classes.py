@@ -5,13 +5,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import get_args
 
 from stepwell.core.errors import ConfigError
-from stepwell.core.names import LayerName
-
-Level = Literal["strict", "general", "faq"]
-"""How alike two questions must be for one answer, strictest first."""
+from stepwell.core.names import LayerName, Level
 
 MAX_SECONDS = 366 * 86_400
 """No answer of a language model is kept longer than a leap year."""
@@ -22,6 +19,12 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _SOURCE = re.compile(r"(?:(?![,=])[\x21-\x7e]){1,128}")
 """What ``X-Stepwell-Sources`` can carry: no blanks, commas or equals signs."""
 _MIB = 1 << 20
+
+
+def stricter(one: Level, other: Level | None) -> Level:
+    """Return the stricter of two levels; ``one`` if there is no other."""
+    levels = get_args(Level)
+    return one if other is None else min(one, other, key=levels.index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,13 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from stepwell.core.changes import Change, Invalidated, SourceMoved
+from stepwell.core.changes import Change, Invalidated, Judged, SourceMoved
 from stepwell.core.entry import Entry, Selector
-from stepwell.core.names import EVERYONE, Arrival, CacheKey, Namespace, Position
+from stepwell.core.judgement import Judgement
+from stepwell.core.names import EVERYONE, Arrival, CacheKey, Namespace, PairId, Position
+
+MAX_JUDGEMENTS = 10_000
+"""The oldest is forgotten first."""
 
 
 class Countable(Protocol):
@@ -32,6 +36,7 @@ class Alone:
         self._unread: list[Change] = []
         self._position = 0
         self._sources: dict[tuple[Namespace, str], str] = {}
+        self._judgements: dict[PairId, Judgement] = {}
 
     async def get(self, key: CacheKey) -> Entry | None:  # noqa: ARG002  (the port's signature)
         """Return ``None``: what memory has not, nobody has."""
@@ -40,6 +45,18 @@ class Alone:
     async def put(self, entry: Entry) -> bool:  # noqa: ARG002  (the port's signature)
         """Do nothing; memory has it."""
         return True
+
+    async def judge(self, judgement: Judgement) -> None:
+        """Keep a judgement for as long as the process lives."""
+        self._judgements.pop(judgement.pair, None)
+        if len(self._judgements) >= MAX_JUDGEMENTS:
+            del self._judgements[next(iter(self._judgements))]
+        self._judgements[judgement.pair] = judgement
+        self._unread.append(Judged(self._next(), judgement))
+
+    async def judgements(self) -> Sequence[Judgement]:
+        """Return all that are kept, oldest first."""
+        return list(self._judgements.values())
 
     async def arrived(self, after: Arrival, at_most: int) -> tuple[Sequence[Entry], Arrival]:  # noqa: ARG002  (the port's signature)
         """Return nothing: nobody else puts anything here."""

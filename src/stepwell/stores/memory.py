@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Iterable
 from typing import Final, assert_never
 
-from stepwell.core.changes import Change, Invalidated, Lost, Replaced, SourceMoved
+from stepwell.core.changes import Change, Invalidated, Judged, Lost, Replaced, SourceMoved
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Entry, Selector
 from stepwell.core.events import Evicted
@@ -131,7 +131,7 @@ class MemoryStore:
         return True
 
     def apply(self, change: Change) -> None:
-        """Follow one change of the feed. A moved source is no business of this tier."""
+        """Follow one change of the feed; moved sources and judgements are others' business."""
         match change:
             case Invalidated(position, selector):
                 meant = [entry for entry in self._meant(selector) if entry.as_of < position]
@@ -140,7 +140,7 @@ class MemoryStore:
                 self._drop(self._meant(Selector(key=key)), "replaced")
             case Lost():
                 self.clear()
-            case SourceMoved():
+            case SourceMoved() | Judged():
                 pass
             case _:
                 assert_never(change)

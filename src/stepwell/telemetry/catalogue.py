@@ -21,7 +21,7 @@ class Metric:
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
-    """Upper bounds of a histogram's buckets in seconds, inclusive, ascending, without +Inf."""
+    """Upper bounds of a histogram's buckets, inclusive, ascending, without +Inf."""
 
 
 CALLER_LABELS = frozenset({"model"})
@@ -57,6 +57,8 @@ _STAGE_BUCKETS = (
     *(1e-06, 2.5e-06, 5e-06, 1e-05, 2.5e-05, 5e-05, 1e-04, 2.5e-04, 5e-04),
     *(1e-03, 2.5e-03, 5e-03, 0.01, 0.05, 0.25, 1.0, 5.0),
 )
+
+_SIMILARITY_BUCKETS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.875, 0.9, 0.925, 0.95, 0.975, 0.99, 1.0)
 
 REQUESTS = Metric(
     "stepwell_requests_total",
@@ -104,6 +106,26 @@ UPSTREAM_ERRORS = Metric(
     Kind.COUNTER,
     "Calls to a model server that failed, or were answered with an error status.",
     ("upstream", "kind"),
+)
+SEMANTIC_LOOKUPS = Metric(
+    "stepwell_semantic_lookups_total",
+    Kind.COUNTER,
+    "Lookups of other words, by what came of them: a match, or what refused the nearest question.",
+    ("outcome", "level"),
+)
+SEMANTIC_SECONDS = Metric(
+    "stepwell_semantic_lookup_seconds",
+    Kind.HISTOGRAM,
+    "Time a lookup of other words took: embedding, search, judging.",
+    (),
+    _STAGE_BUCKETS,
+)
+SEMANTIC_SIMILARITY = Metric(
+    "stepwell_semantic_similarity",
+    Kind.HISTOGRAM,
+    "Cosine similarity of the match, or of the nearest question where there was none.",
+    ("outcome",),
+    _SIMILARITY_BUCKETS,
 )
 SAVED_TOKENS = Metric(
     "stepwell_saved_tokens_total",
@@ -209,6 +231,7 @@ BUILD_INFO = Metric(
 CATALOGUE = (
     *(REQUESTS, REQUEST_SECONDS, FIRST_BYTE_SECONDS, STAGE_SECONDS, IN_FLIGHT),
     *(SAVED_TOKENS, SAVED_SECONDS, SAVED_MONEY, SPENT_TOKENS, SPENT_MONEY, UNPRICED_TOKENS),
+    *(SEMANTIC_LOOKUPS, SEMANTIC_SECONDS, SEMANTIC_SIMILARITY),
     *(UPSTREAM_SECONDS, UPSTREAM_FIRST_BYTE_SECONDS, UPSTREAM_ERRORS),
     *(ENTRIES, BYTES, STORED, STORED_BYTES, FILL_REFUSED, EVICTIONS, EVICTED_BYTES),
     *(DEGRADED, WORKERS, BUILD_INFO),

@@ -10,6 +10,7 @@ from stepwell.core.events import (
     FillRefused,
     RequestEnded,
     Result,
+    SemanticLookup,
     StageTimed,
     Stored,
     UpstreamAnswered,
@@ -117,6 +118,10 @@ class Meters:
             case Evicted(tier, reason, entries, size_bytes):
                 self._add(catalogue.EVICTIONS, entries, tier, reason)
                 self._add(catalogue.EVICTED_BYTES, size_bytes, tier, reason)
+            case SemanticLookup(outcome, level, similarity, seconds):
+                self._add(catalogue.SEMANTIC_LOOKUPS, 1, outcome, level)
+                self._histograms[catalogue.SEMANTIC_SECONDS].at().observe(seconds)
+                self._histograms[catalogue.SEMANTIC_SIMILARITY].at(outcome).observe(similarity)
             case Degraded(component):
                 self._add(catalogue.DEGRADED, 1, component)
             case _:

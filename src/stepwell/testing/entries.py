@@ -3,7 +3,8 @@
 import hashlib
 
 from stepwell.core.entry import Answer, Entry, Phrasing, SourceValue, Usage
-from stepwell.core.names import CacheKey, Endpoint, Form, Namespace, Partition, Position
+from stepwell.core.judgement import Judgement, Verdict
+from stepwell.core.names import CacheKey, Endpoint, Form, Namespace, PairId, Partition, Position
 
 
 def make_key(name: str) -> CacheKey:
@@ -22,6 +23,17 @@ def make_phrasing(
     """Return the words of a request in the partition that stands for ``partition``."""
     digest = hashlib.sha256(partition.encode()).digest()
     return Phrasing(Partition(digest), text, temperature)
+
+
+def make_judgement(
+    pair: PairId,
+    key: CacheKey,
+    similarity: float = 0.95,
+    verdict: Verdict = Verdict.WRONG,
+    judged_at: float = 1_000.0,
+) -> Judgement:
+    """Return a judgement."""
+    return Judgement(pair, key, similarity, verdict, judged_at)
 
 
 def make_entry(  # noqa: PLR0913  (one keyword per thing a test may care about)

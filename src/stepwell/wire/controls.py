@@ -2,16 +2,19 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stepwell.core.entry import SourceValue
+from stepwell.core.names import Level
 from stepwell.wire.cache_control import delta_seconds, read_directives
 from stepwell.wire.markers import (
     Said,
     bad_control,
     read_class,
+    read_level,
     read_name,
+    read_similarity,
     read_sources,
     read_tags,
 )
@@ -39,6 +42,10 @@ class Directives:
     """Serve answers expired at most this long, as far as the class allows; ``inf`` if bare."""
     ttl_seconds: float = math.inf
     """Store the answer at most this long (``ttl`` in the body)."""
+    level: Level | None = None
+    """Serve answers to other words only at this level or a stricter one."""
+    min_similarity: float = 0.0
+    """Serve answers to other words only if they are at least this similar, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +67,11 @@ _NOTHING = Controls()
 _CLASS = ("X-Stepwell-Class", "stepwell_class")
 _TAGS = ("X-Stepwell-Tags", "stepwell_tags")
 _SOURCES = ("X-Stepwell-Sources", "stepwell_sources")
-_IN_METADATA = frozenset({_CLASS[1], _TAGS[1], _SOURCES[1]})
-_OUR_HEADERS = frozenset(
-    {"cache-control", *(header.lower() for header, _ in (_CLASS, _TAGS, _SOURCES))}
-)
+_LEVEL = ("X-Stepwell-Level", "stepwell_level")
+_SIMILARITY = ("X-Stepwell-Min-Similarity", "stepwell_min_similarity")
+_OURS = (_CLASS, _TAGS, _SOURCES, _LEVEL, _SIMILARITY)
+_IN_METADATA = frozenset(field for _, field in _OURS)
+_OUR_HEADERS = frozenset({"cache-control", *(header.lower() for header, _ in _OURS)})
 _IN_CACHE = ("no-cache", "no-store", "ttl", "s-maxage", "namespace")
 _MAX_AGE_SPELLINGS = ("s-maxage", "s-max-age")
 
@@ -73,11 +81,12 @@ def take_controls(
 ) -> tuple[dict[str, Any], Controls]:
     """Take out of a request what it says to us.
 
-    Read are the headers ``Cache-Control``, ``X-Stepwell-Class``, ``X-Stepwell-Tags`` (``a, b``)
-    and ``X-Stepwell-Sources`` (``name=value, ...``); the body's ``cache`` object (``no-cache``,
+    Read are the headers ``Cache-Control``, ``X-Stepwell-Class``, ``X-Stepwell-Tags`` (``a, b``),
+    ``X-Stepwell-Sources`` (``name=value, ...``), ``X-Stepwell-Level`` and
+    ``X-Stepwell-Min-Similarity``; the body's ``cache`` object (``no-cache``,
     ``no-store``, ``ttl``, ``s-maxage``, ``namespace``, as LiteLLM has it; ``null`` is as if not
-    given); and in its ``metadata`` the strings ``stepwell_class``, ``stepwell_tags`` and
-    ``stepwell_sources``, written like the headers. Of directives given twice the stricter counts;
+    given); and in its ``metadata`` the strings ``stepwell_class``, ``stepwell_tags`` and so on,
+    written like the headers. Of directives given twice the stricter counts;
     tags and sources add up. A ``cache`` that is no object is not ours and stays. Costs a few us.
 
     Args:
@@ -99,7 +108,11 @@ def take_controls(
     metadata = body.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     controls = Controls(
-        directives=_directives(headers.get("cache-control"), cache),
+        directives=_likeness(
+            _directives(headers.get("cache-control"), cache),
+            read_level(_said(_LEVEL, headers, metadata)),
+            read_similarity(_said(_SIMILARITY, headers, metadata)),
+        ),
         sub_namespace=_sub_namespace(cache),
         request_class=read_class(_said(_CLASS, headers, metadata)),
         sources=read_sources(_said(_SOURCES, headers, metadata)),
@@ -113,6 +126,12 @@ def take_controls(
         if not kept:
             del body["metadata"]
     return body, controls
+
+
+def _likeness(directives: Directives, level: Level | None, min_similarity: float) -> Directives:
+    if level is None and not min_similarity:
+        return directives
+    return replace(directives, level=level, min_similarity=min_similarity)
 
 
 def _may_say_something(headers: Mapping[str, str], body: Mapping[str, Any]) -> bool:

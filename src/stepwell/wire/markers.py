@@ -4,11 +4,14 @@ Each may be said in several places. ``said`` holds what was, as pairs of the pla
 field, for error messages) and the text.
 """
 
+import math
 import re
 from collections.abc import Iterator
+from typing import get_args
 
 from stepwell.core.entry import SourceValue
 from stepwell.core.errors import RequestError
+from stepwell.core.names import Level
 
 MAX_NAMES = 16
 """Bound on the tags, and on the sources, of one request."""
@@ -54,6 +57,31 @@ def read_sources(said: Said) -> tuple[SourceValue, ...]:
             raise bad_control(place, f"must not give {name[:40]!r} two values")
         _check_number(place, sources)
     return tuple(SourceValue(name, value) for name, value in sources.items())
+
+
+def read_level(said: Said) -> Level | None:
+    """Return the strictest level that is named."""
+    levels = get_args(Level)
+    found = []
+    for place, text in said:
+        if text.strip(_BLANKS) not in levels:
+            raise bad_control(place, f"must be one of {', '.join(levels)}")
+        found.append(levels.index(text.strip(_BLANKS)))
+    return levels[min(found)] if found else None
+
+
+def read_similarity(said: Said) -> float:
+    """Return the highest similarity that is named; 0 if none is."""
+    highest = 0.0
+    for place, text in said:
+        try:
+            similarity = float(text)
+        except ValueError:
+            similarity = math.nan
+        if not 0.0 <= similarity <= 1.0:
+            raise bad_control(place, "must be a cosine similarity from 0 to 1 (not a distance)")
+        highest = max(highest, similarity)
+    return highest
 
 
 def read_name(place: str, name: str) -> str:

@@ -8,16 +8,20 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from stepwell.core.changes import Change, Invalidated, Lost, Replaced, SourceMoved
+from stepwell.core.changes import Change, Invalidated, Judged, Lost, Replaced, SourceMoved
 from stepwell.core.entry import Entry, Selector
 from stepwell.core.errors import CorruptEntry, StoreFull
-from stepwell.core.names import EVERYONE, CacheKey, Namespace, Position
+from stepwell.core.judgement import Judgement, Verdict
+from stepwell.core.names import EVERYONE, CacheKey, Namespace, PairId, Position
 from stepwell.stores.disk.faults import Damaged
 from stepwell.stores.disk.schema import read_meta, transaction
 from stepwell.stores.record import seal, unseal
 
 KEPT_CHANGES = 10_000
 """Length of the feed, and of the list of invalidations."""
+
+MAX_JUDGEMENTS = 100_000
+"""Kept; the oldest is forgotten first."""
 
 MAX_SOURCES = 10_000
 MAX_ALL_SOURCES = 100_000
@@ -44,7 +48,15 @@ class _Source(msgspec.Struct, array_like=True, tag="source", forbid_unknown_fiel
     value: str
 
 
-_Logged = _Selector | _Key | _Source
+class _Judgement(msgspec.Struct, array_like=True, tag="judged", forbid_unknown_fields=True):
+    pair: bytes
+    key: bytes
+    similarity: float
+    verdict: Verdict
+    judged_at: float
+
+
+_Logged = _Selector | _Key | _Source | _Judgement
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[_Logged] = msgspec.msgpack.Decoder(_Logged)
@@ -174,6 +186,48 @@ def source_values(connection: sqlite3.Connection) -> dict[tuple[Namespace, str],
     return values
 
 
+def judge(connection: sqlite3.Connection, judgement: Judgement) -> None:
+    """Keep a judgement, in place of an older one of the same pair, and append the change."""
+    logged = _Judgement(
+        judgement.pair,
+        judgement.key,
+        judgement.similarity,
+        judgement.verdict,
+        judgement.judged_at,
+    )
+    # Replacing gives it a new sequence: the latest stands last, and the oldest leaves first.
+    connection.execute(
+        "REPLACE INTO judgements (pair, record) VALUES (?, ?)", (judgement.pair, _sealed(logged))
+    )
+    connection.execute(
+        "DELETE FROM judgements WHERE sequence <="
+        " (SELECT sequence FROM judgements ORDER BY sequence DESC LIMIT 1 OFFSET ?)",
+        (MAX_JUDGEMENTS,),
+    )
+    _append(connection, logged)
+
+
+def judgements(connection: sqlite3.Connection) -> Sequence[Judgement]:
+    """Return all judgements that are kept, oldest first."""
+    found = []
+    for (record,) in connection.execute("SELECT record FROM judgements ORDER BY sequence"):
+        judged = _unsealed(record)
+        if not isinstance(judged, _Judgement):
+            raise Damaged("a judgement is not a judgement")
+        found.append(_judgement(judged))
+    return found
+
+
+def _judgement(judged: _Judgement) -> Judgement:
+    return Judgement(
+        PairId(judged.pair),
+        CacheKey(judged.key),
+        judged.similarity,
+        judged.verdict,
+        judged.judged_at,
+    )
+
+
 def _append(connection: sqlite3.Connection, logged: _Logged) -> Position:
     cursor = connection.execute("INSERT INTO changes (record) VALUES (?)", (_sealed(logged),))
     position = Position(cursor.lastrowid or 0)
@@ -222,3 +276,5 @@ def _changes(rows: sqlite3.Cursor) -> Iterator[Change]:
                 yield Replaced(position, CacheKey(key))
             case _Source(namespace, name, value):
                 yield SourceMoved(position, Namespace(namespace), name, value)
+            case _Judgement() as judged:
+                yield Judged(position, _judgement(judged))

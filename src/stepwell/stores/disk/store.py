@@ -13,6 +13,7 @@ from stepwell.core.clock import Clock
 from stepwell.core.entry import Entry, Selector
 from stepwell.core.errors import CorruptEntry, StoreError, StoreFull, StoreUnavailable
 from stepwell.core.events import Degraded
+from stepwell.core.judgement import Judgement
 from stepwell.core.names import Arrival, CacheKey, Namespace, Position
 from stepwell.core.ports import EventSink
 from stepwell.stores.disk import entries, log
@@ -238,6 +239,14 @@ class DiskStore:
         """As `Feed.source_values`."""
         return await self._read(log.source_values)
 
+    async def judge(self, judgement: Judgement) -> None:
+        """As `Judgements.judge`; flushed to disk."""
+        await self._write(partial(_judge, judgement=judgement), durable=True)
+
+    async def judgements(self) -> Sequence[Judgement]:
+        """As `Judgements.judgements`. Among the writes: reading many keeps no `get` waiting."""
+        return await self._write(_judgements)
+
     async def aclose(self) -> None:
         """As `Store.aclose`. What was touched is written back."""
         if self._touching is not None:
@@ -318,6 +327,14 @@ def _invalidate(write: Write, selector: Selector) -> int:
 
 def _note_uses(write: Write, uses: Mapping[CacheKey, int]) -> None:
     entries.note_uses(write.connection, uses, write.used_at)
+
+
+def _judge(write: Write, judgement: Judgement) -> None:
+    log.judge(write.connection, judgement)
+
+
+def _judgements(write: Write) -> Sequence[Judgement]:
+    return log.judgements(write.connection)
 
 
 def _move_source(write: Write, namespace: Namespace, name: str, value: str) -> bool:

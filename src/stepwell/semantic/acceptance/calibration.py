@@ -1,0 +1,72 @@
+"""Levels, calibrated: which similarity a level means depends on the embedder."""
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import get_args
+
+import msgspec
+
+from stepwell.core.errors import ConfigError
+from stepwell.core.names import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the levels mean for one embedder."""
+
+    min_similarity: Mapping[Level, float]
+    """Least cosine at which an answer may be given, in [0, 1], stricter levels first."""
+    reuse_similarity: float
+    """Least cosine at which a question is near enough to be worth a hint to the prefix layer."""
+
+    def __post_init__(self) -> None:
+        for level in get_args(Level):
+            if level not in self.min_similarity:
+                raise ConfigError(f"semantic.levels.{level} is missing; give a number from 0 to 1")
+            _check(f"semantic.levels.{level}", self.min_similarity[level])
+        _check("semantic.reuse_similarity", self.reuse_similarity)
+        strict, general, faq = (self.min_similarity[level] for level in get_args(Level))
+        if not strict >= general >= faq:
+            raise ConfigError(
+                f"semantic.levels are strict {strict}, general {general}, faq {faq}; "
+                "allowed: strict >= general >= faq"
+            )
+
+
+def _check(key: str, similarity: float) -> None:
+    if not (math.isfinite(similarity) and 0 <= similarity <= 1):
+        raise ConfigError(
+            f"{key} is {similarity!r}; allowed: a cosine similarity from 0 to 1 (not a distance)"
+        )
+
+
+UNCALIBRATED = Calibration({"strict": 0.99, "general": 0.97, "faq": 0.95}, 0.8)
+"""For an embedder nobody has measured: what is safe for the raw cosines of most models, and seldom
+a hit. `stepwell tune` finds better ones."""
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    model: str
+    strict: float
+    general: float
+    faq: float
+    reuse: float
+
+
+def packaged(model: str) -> Calibration | None:
+    """Return what was measured for ``model``, the name in front of a `model_id`'s first ``@``."""
+    name = model.partition("@")[0]
+    for path in (resources.files(__package__) / "measured").iterdir():
+        if path.name.endswith(".toml"):
+            found = msgspec.convert(tomllib.loads(path.read_text("utf-8")), _File)
+            if found.model == name:
+                levels: dict[Level, float] = {
+                    "strict": found.strict,
+                    "general": found.general,
+                    "faq": found.faq,
+                }
+                return Calibration(levels, found.reuse)
+    return None

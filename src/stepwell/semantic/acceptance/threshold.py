@@ -1,0 +1,22 @@
+"""The plain policy: near enough for the level, and nothing speaks against it."""
+
+from stepwell.core.names import Level
+from stepwell.semantic.acceptance.calibration import Calibration
+from stepwell.semantic.acceptance.verdict import TOO_FAR, Accepted, Pair, Refused, Verdict
+from stepwell.semantic.valve.valve import difference
+
+
+class Threshold:
+    """Accepts what is as similar as the level demands and passes the safety valve. Pure."""
+
+    def __init__(self, calibration: Calibration) -> None:
+        """Take the meaning of the levels."""
+        self._calibration = calibration
+
+    def judge(self, pair: Pair, level: Level, min_similarity: float) -> Verdict:
+        """As `Acceptance.judge`."""
+        least = max(self._calibration.min_similarity[level], min_similarity)
+        if pair.similarity < least:
+            return Refused(TOO_FAR, f"below {least:.3f}")
+        found = difference(pair.asked, pair.stored)
+        return Accepted() if found is None else Refused(found.kind, str(found))

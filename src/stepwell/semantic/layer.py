@@ -1,0 +1,222 @@
+"""The semantic layer: a question in other words -> the key of an entry that answers it.
+
+It finds keys, never answers: whether the entry is still there, and fresh, is for the store to say.
+So its index may be behind, or lose points, and no wrong answer comes of it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from stepwell.core.clock import Clock
+from stepwell.core.entry import Entry, Phrasing
+from stepwell.core.errors import EmbeddingError
+from stepwell.core.events import Degraded, SemanticLookup
+from stepwell.core.likeness import Match, NoMatch, Terms
+from stepwell.core.names import CacheKey, Partition
+from stepwell.core.ports import EventSink
+from stepwell.core.vectors import Embedder, Unfit, Vector
+from stepwell.policy.compatibility import TEMPERATURE_TOLERANCE, is_compatible
+from stepwell.semantic.acceptance.verdict import TOO_FAR, Acceptance, Pair, Refused
+from stepwell.semantic.denials import Denials
+from stepwell.semantic.index.point import Candidate, Group, Point
+from stepwell.semantic.valve.reading import Reading, read
+
+MAX_CANDIDATES = 8
+"""Neighbours looked at. The first that is accepted is served; beyond a few, none would be."""
+
+MAX_LEARNING = 1_000
+"""Entries whose words wait to be embedded; what comes beyond is found again by `follow`."""
+
+
+class Index(Protocol):
+    """Points by partition. Called on the event loop; a search takes under a millisecond."""
+
+    def search(
+        self, partition: Partition, vector: Vector, count: int, now: float
+    ) -> Sequence[Candidate]:
+        """Return the nearest points of ``partition`` that have not expired, nearest first."""
+        ...
+
+    def add(self, point: Point, vector: Vector) -> None:
+        """Take a point, in place of one with the same key."""
+        ...
+
+    def remove(self, key: CacheKey) -> None:
+        """Forget the point of ``key``, if there is one."""
+        ...
+
+    def holds(self, point: Point) -> bool:
+        """Return whether it has this very point."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """What may differ, and from where on it is worth a word."""
+
+    temperature: float = TEMPERATURE_TOLERANCE
+    """How much the temperatures of two requests may differ."""
+    reuse_similarity: float = 1.0
+    """From this cosine on, a refused candidate is handed on as near."""
+
+
+class SemanticLayer:
+    """Finds questions that have the same answer, and learns new ones.
+
+    Safe for many tasks on one event loop. Not safe across threads.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        index: Index,
+        acceptance: Acceptance,
+        denials: Denials,
+        *,
+        clock: Clock,
+        events: EventSink,
+        tolerances: Tolerances,
+    ) -> None:
+        """Put the parts together.
+
+        Args:
+            embedder: Bounds its own time; what it takes is what a lookup can add to a miss.
+            index: Where the points are.
+            acceptance: Decides about candidates.
+            denials: What people have said.
+            clock: The time.
+            events: Hears how lookups went, and of failures.
+            tolerances: What may differ.
+        """
+        self._embedder = embedder
+        self._index = index
+        self._acceptance = acceptance
+        self._denials = denials
+        self._clock = clock
+        self._events = events
+        self._tolerances = tolerances
+        self._learning: set[asyncio.Task[None]] = set()
+
+    async def lookup(self, phrasing: Phrasing, terms: Terms) -> Match | NoMatch:
+        """Return a question whose answer may be given, or why there is none.
+
+        Cost: one embedding, one search, and some 50 us for each near candidate.
+        """
+        started = self._clock.monotonic()
+        found = await self._find(phrasing, terms)
+        outcome = "match" if isinstance(found, Match) else found.outcome
+        seconds = self._clock.monotonic() - started
+        self._events.emit(SemanticLookup(outcome, terms.level, found.similarity, seconds))
+        return found
+
+    async def _find(self, phrasing: Phrasing, terms: Terms) -> Match | NoMatch:
+        vector = await self._embed(phrasing.text)
+        if vector is None:
+            return NoMatch("embedder", "embedder failed")
+        if isinstance(vector, Unfit):
+            return NoMatch(vector, f"not looked up, {vector}")
+        candidates = self._index.search(
+            phrasing.partition, vector, MAX_CANDIDATES, self._clock.now()
+        )
+        if not candidates:
+            return NoMatch("nothing-near")
+        return self._choose(phrasing, terms, candidates)
+
+    def _choose(
+        self, phrasing: Phrasing, terms: Terms, candidates: Sequence[Candidate]
+    ) -> Match | NoMatch:
+        asked = read(phrasing.text)
+        refusals: list[Refused] = []
+        for candidate in candidates:
+            refused = self._refusal(phrasing, asked, terms, candidate)
+            if refused is None:
+                return Match(candidate.key, candidate.text, candidate.similarity)
+            refusals.append(refused)
+            if refused.by == TOO_FAR:
+                break  # Those behind it are farther away.
+        nearest, refused = candidates[0], refusals[0]
+        near = nearest.key if nearest.similarity >= self._tolerances.reuse_similarity else None
+        detail = f"{nearest.similarity:.3f} refused, {refused.detail}"
+        return NoMatch(refused.by, detail, near, nearest.similarity)
+
+    def _refusal(
+        self, phrasing: Phrasing, asked: Reading, terms: Terms, candidate: Candidate
+    ) -> Refused | None:
+        """Return why ``candidate`` must not answer; ``None`` if nothing speaks against it."""
+        denied = self._denials.forbids(phrasing.partition, phrasing.text, candidate.text)
+        if denied or candidate.similarity <= self._denials.floor(candidate.key):
+            return Refused("denied", "was said to be wrong here")
+        if not is_compatible(
+            phrasing.temperature, candidate.temperature, self._tolerances.temperature
+        ):
+            return Refused("temperature", f"made at temperature {candidate.temperature}")
+        pair = Pair(asked, read(candidate.text), candidate.similarity)
+        verdict = self._acceptance.judge(pair, terms.level, terms.min_similarity)
+        return verdict if isinstance(verdict, Refused) else None
+
+    def learn(self, entry: Entry) -> None:
+        """Make ``entry`` findable by its words, soon: at once if they were just looked up."""
+        if entry.phrasing is None or len(self._learning) >= MAX_LEARNING:
+            return
+        task = asyncio.create_task(self._learn(entry, entry.phrasing))
+        self._learning.add(task)
+        task.add_done_callback(self._learning.discard)
+
+    async def learn_all(self, entries: Sequence[Entry]) -> None:
+        """Make ``entries`` findable, and return when they are.
+
+        Raises:
+            EmbeddingError: Some are not; they are tried again if they are given again.
+        """
+        for entry in entries:
+            if entry.phrasing is None:
+                continue
+            point = _point_of(entry, entry.phrasing)
+            if not self._index.holds(point):
+                vector = await self._vector(point.text)
+                if not isinstance(vector, Unfit):
+                    self._index.add(point, vector)
+
+    def forget(self, key: CacheKey) -> None:
+        """Drop what was found by its words and is not there any more."""
+        self._index.remove(key)
+
+    async def aclose(self) -> None:
+        """Stop what was started behind answers."""
+        for task in list(self._learning):
+            task.cancel()
+        await asyncio.gather(*self._learning, return_exceptions=True)
+
+    async def _learn(self, entry: Entry, phrasing: Phrasing) -> None:
+        vector = await self._embed(phrasing.text)
+        if vector is not None and not isinstance(vector, Unfit):
+            self._index.add(_point_of(entry, phrasing), vector)
+
+    async def _embed(self, text: str) -> Vector | Unfit | None:
+        """Return the vector of ``text``, why it has none, or ``None`` if the embedder fails."""
+        try:
+            return await self._vector(text)
+        except EmbeddingError as error:
+            self._events.emit(Degraded("semantic.embedder", str(error)))
+            return None
+
+    async def _vector(self, text: str) -> Vector | Unfit:
+        embeddings = await self._embedder.embed([text])
+        unfit = embeddings.unfit[0]
+        vector: Vector = embeddings.vectors[0]
+        return vector if unfit is None else unfit
+
+
+def _point_of(entry: Entry, phrasing: Phrasing) -> Point:
+    return Point(
+        partition=phrasing.partition,
+        key=entry.key,
+        text=phrasing.text,
+        temperature=phrasing.temperature,
+        expires_at=entry.expires_at,
+        position=entry.as_of,
+        group=Group(entry.namespace, entry.model, entry.request_class),
+        tags=entry.tags,
+    )

@@ -1,0 +1,286 @@
+"""The semantic layer over a hand-made embedder and a plain index."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from support.walk import Heard
+
+from stepwell.core.entry import Entry
+from stepwell.core.errors import EmbeddingError
+from stepwell.core.events import Degraded, SemanticLookup
+from stepwell.core.likeness import Match, NoMatch, Terms
+from stepwell.core.names import CacheKey, PairId, Partition
+from stepwell.core.vectors import Embeddings, Unfit, Vector
+from stepwell.keys.pair import pair_of
+from stepwell.semantic.acceptance.calibration import Calibration
+from stepwell.semantic.acceptance.threshold import Threshold
+from stepwell.semantic.denials import Denials
+from stepwell.semantic.index.point import Candidate, Point
+from stepwell.semantic.layer import SemanticLayer, Tolerances
+from stepwell.testing.clock import HandClock
+from stepwell.testing.entries import make_entry, make_judgement, make_key, make_phrasing
+
+LEVELS = Calibration({"strict": 0.99, "general": 0.9, "faq": 0.8}, 0.7)
+GENERAL = Terms("general")
+
+
+@dataclass
+class HandEmbedder:
+    """Places each text at an angle, in degrees, that the test gives."""
+
+    angles: dict[str, float]
+    unfit: dict[str, Unfit] = field(default_factory=dict)
+    failing: bool = False
+    asked: list[str] = field(default_factory=list)
+    model_id: str = "hand"
+    dimensions: int = 2
+    window_tokens: int = 100
+
+    async def embed(self, texts: Sequence[str]) -> Embeddings:
+        """Return what the test said."""
+        self.asked += texts
+        await asyncio.sleep(0)
+        if self.failing:
+            raise EmbeddingError("out of order")
+        angles = np.radians([self.angles.get(text, 0.0) for text in texts])
+        vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+        return Embeddings(vectors, tuple(self.unfit.get(text) for text in texts))
+
+    async def aclose(self) -> None:
+        """Do nothing."""
+
+
+class PlainIndex:
+    """Compares with every point."""
+
+    def __init__(self) -> None:
+        self.points: dict[CacheKey, tuple[Point, Vector]] = {}
+
+    def search(
+        self, partition: Partition, vector: Vector, count: int, now: float
+    ) -> Sequence[Candidate]:
+        found = [
+            Candidate(
+                point.key,
+                point.text,
+                point.temperature,
+                point.expires_at,
+                point.position,
+                float(np.clip(stored @ vector, 0, 1)),
+            )
+            for point, stored in self.points.values()
+            if point.partition == partition and point.expires_at > now
+        ]
+        return sorted(found, key=lambda candidate: -candidate.similarity)[:count]
+
+    def add(self, point: Point, vector: Vector) -> None:
+        self.points[point.key] = (point, vector)
+
+    def remove(self, key: CacheKey) -> None:
+        self.points.pop(key, None)
+
+    def holds(self, point: Point) -> bool:
+        return point.key in self.points and self.points[point.key][0] == point
+
+
+@dataclass
+class Bench:
+    """A layer and its parts."""
+
+    embedder: HandEmbedder
+    index: PlainIndex
+    denials: Denials
+    events: Heard
+    layer: SemanticLayer
+
+    async def store(self, text: str, **entry: float) -> Entry:
+        """Learn an entry, named by its text."""
+        temperature = entry.pop("temperature", 1.0)
+        stored = make_entry(
+            text,
+            phrasing=make_phrasing(text, temperature=temperature),
+            **entry,  # type: ignore[arg-type]
+        )
+        await self.layer.learn_all([stored])
+        return stored
+
+
+def make_bench(angles: dict[str, float]) -> Bench:
+    embedder, index, denials, events = HandEmbedder(angles), PlainIndex(), Denials(), Heard()
+    layer = SemanticLayer(
+        embedder,
+        index,
+        Threshold(LEVELS),
+        denials,
+        clock=HandClock(),
+        events=events,
+        tolerances=Tolerances(reuse_similarity=0.7),
+    )
+    return Bench(embedder, index, denials, events, layer)
+
+
+STORED = "how do I return shoes"
+ASKED = "what is the way to return shoes"
+
+
+async def test_other_words_match() -> None:
+    """Near enough for the level, and nothing speaks against it."""
+    bench = make_bench({STORED: 0, ASKED: 20})
+    await bench.store(STORED)
+    found = await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
+    assert isinstance(found, Match)
+    assert (found.key, found.text) == (make_key(STORED), STORED)
+    assert found.similarity == pytest.approx(0.9397, abs=1e-4)
+    (told,) = bench.events.of(SemanticLookup)
+    assert isinstance(told, SemanticLookup)
+    assert (told.outcome, told.level) == ("match", "general")
+
+
+@pytest.mark.parametrize(
+    ("terms", "matches"),
+    [
+        (Terms("faq"), True),
+        (Terms("general"), False),
+        (Terms("strict"), False),
+        (Terms("faq", min_similarity=0.87), False),
+        (Terms("faq", min_similarity=0.1), True),
+    ],
+)
+async def test_levels_and_the_callers_own_bound(terms: Terms, matches: bool) -> None:  # noqa: FBT001
+    """The caller's bound tightens; a loose one changes nothing. Cosine of 30 degrees: 0.866."""
+    bench = make_bench({STORED: 0, ASKED: 30})
+    await bench.store(STORED)
+    found = await bench.layer.lookup(make_phrasing(ASKED), terms)
+    assert isinstance(found, Match) == matches
+
+
+async def test_a_near_question_is_handed_on() -> None:
+    """Below the level but above the reuse level: its KV blocks may begin alike."""
+    bench = make_bench({STORED: 0, ASKED: 40, "far": 80})
+    await bench.store(STORED)
+    near = await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
+    assert isinstance(near, NoMatch)
+    assert (near.outcome, near.near) == ("similarity", make_key(STORED))
+    assert near.detail == "0.766 refused, below 0.900"
+    far = await bench.layer.lookup(make_phrasing("far"), GENERAL)
+    assert isinstance(far, NoMatch)
+    assert far.near is None
+
+
+async def test_partitions_are_never_crossed() -> None:
+    """The very same words elsewhere are no match."""
+    bench = make_bench({})
+    await bench.store(STORED)
+    found = await bench.layer.lookup(make_phrasing(STORED, partition="other"), GENERAL)
+    assert found == NoMatch("nothing-near")
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "matches"),
+    [
+        (0.7, 0.8, True),
+        (0.8, 0.7, True),
+        (0.7, 0.81, False),
+        (None, None, True),
+        (None, 1.0, False),
+    ],
+)
+async def test_temperature(stored: float | None, asked: float | None, matches: bool) -> None:  # noqa: FBT001
+    """Within a tenth; an unknown default equals itself only."""
+    bench = make_bench({})
+    await bench.store(STORED, temperature=stored)  # type: ignore[arg-type]
+    found = await bench.layer.lookup(make_phrasing(ASKED, temperature=asked), GENERAL)
+    assert isinstance(found, Match) == matches
+
+
+async def test_a_refused_neighbour_does_not_hide_the_next() -> None:
+    """The nearest is another question; the one behind it is the same."""
+    bench = make_bench({STORED: 10, "how do I return 2 shoes": 1, ASKED: 0})
+    await bench.store("how do I return 2 shoes", temperature=0.0)
+    await bench.store(STORED)
+    found = await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
+    assert isinstance(found, Match)
+    assert found.text == STORED
+
+
+async def test_what_was_said_to_be_wrong() -> None:
+    """A denied pair never matches again."""
+    bench = make_bench({})
+    entry = await bench.store(STORED)
+    phrasing = make_phrasing(ASKED)
+    bench.denials.note(make_judgement(pair_of(phrasing.partition, ASKED, STORED), entry.key, 0.5))
+    found = await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
+    assert isinstance(found, NoMatch)
+    assert found.outcome == "denied"
+
+
+async def test_an_entry_that_failed_answers_only_what_is_nearer() -> None:
+    """A wrong hit narrows the entry it came from."""
+    bench = make_bench({STORED: 0, ASKED: 10, "nearer": 5})
+    entry = await bench.store(STORED)
+    bench.denials.note(make_judgement(PairId(bytes(16)), entry.key, 0.99))
+    assert isinstance(await bench.layer.lookup(make_phrasing(ASKED), GENERAL), NoMatch)
+    assert isinstance(await bench.layer.lookup(make_phrasing("nearer"), GENERAL), Match)
+
+
+@pytest.mark.parametrize("reason", list(Unfit))
+async def test_an_unfit_text_is_neither_looked_up_nor_learned(reason: Unfit) -> None:
+    """Its vector means nothing."""
+    bench = make_bench({})
+    bench.embedder.unfit["strange"] = reason
+    await bench.store("strange")
+    assert bench.index.points == {}
+    await bench.store(STORED)
+    found = await bench.layer.lookup(make_phrasing("strange"), GENERAL)
+    assert found == NoMatch(reason, f"not looked up, {reason}")
+
+
+async def test_an_embedder_that_fails_is_a_miss() -> None:
+    """And counted; nothing is raised."""
+    bench = make_bench({})
+    await bench.store(STORED)
+    bench.embedder.failing = True
+    found = await bench.layer.lookup(make_phrasing(STORED), GENERAL)
+    assert found == NoMatch("embedder", "embedder failed")
+    bench.layer.learn(make_entry("x", phrasing=make_phrasing("x")))
+    await asyncio.sleep(0.01)
+    assert bench.events.of(Degraded) == [Degraded("semantic.embedder", "out of order")] * 2
+    with pytest.raises(EmbeddingError):
+        await bench.store("another")
+
+
+async def test_what_is_learned_is_found_soon() -> None:
+    """Behind the answer; closing stops what is under way."""
+    bench = make_bench({})
+    entry = make_entry(STORED, phrasing=make_phrasing(STORED))
+    bench.layer.learn(entry)
+    bench.layer.learn(make_entry("no words"))
+    await asyncio.sleep(0.01)
+    assert list(bench.index.points) == [entry.key]
+    bench.layer.learn(make_entry("late", phrasing=make_phrasing("late")))
+    await bench.layer.aclose()
+    assert list(bench.index.points) == [entry.key]
+
+
+async def test_what_is_known_is_not_embedded_again() -> None:
+    """Following the store costs nothing for what this worker learned itself."""
+    bench = make_bench({})
+    await bench.store(STORED)
+    await bench.store(STORED)
+    assert bench.embedder.asked == [STORED]
+    await bench.store(STORED, ttl_seconds=60.0)
+    assert bench.embedder.asked == [STORED] * 2
+
+
+async def test_expired_and_forgotten_points_do_not_match() -> None:
+    """At once."""
+    bench = make_bench({})
+    await bench.store(STORED, created_at=0.0, ttl_seconds=1.0)
+    assert await bench.layer.lookup(make_phrasing(STORED), GENERAL) == NoMatch("nothing-near")
+    kept = await bench.store(ASKED)
+    assert isinstance(await bench.layer.lookup(make_phrasing(STORED), GENERAL), Match)
+    bench.layer.forget(kept.key)
+    assert await bench.layer.lookup(make_phrasing(STORED), GENERAL) == NoMatch("nothing-near")
