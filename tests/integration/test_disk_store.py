@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.core.changes import Invalidated, Judged, Lost
-from stepwell.core.entry import Entry, Selector
+from stepwell.core.entry import Arrived, Entry, Selector
 from stepwell.core.errors import StoreFull, StoreUnavailable
 from stepwell.core.events import Event, Evicted
 from stepwell.core.judgement import Verdict
@@ -434,12 +434,16 @@ async def test_arrivals_come_in_order_and_once(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         await store.put(make_entry(name, phrasing=make_phrasing(f"words of {name}")))
     await store.put(make_entry("plain"))
-    await store.put(make_entry("a", body=b"{}", phrasing=make_phrasing("words of a")))
+    newer = make_entry("a", created_at=1_001.0, phrasing=make_phrasing("words of a"))
+    await store.put(newer)
     await store.invalidate(Selector(key=make_key("b")))
     first, place = await store.arrived(Arrival(0), 1)
     rest, last = await store.arrived(place, 10)
-    assert [entry.key for entry in [*first, *rest]] == [make_key("c"), make_key("a")]
-    assert rest[0].phrasing == make_phrasing("words of a")
+    expires_at = make_entry().expires_at
+    assert [*first, *rest] == [
+        Arrived(make_key("c"), expires_at),
+        Arrived(make_key("a"), expires_at + 1),
+    ]
     assert await store.arrived(last, 10) == ([], last)
     await store.aclose()
 

@@ -104,6 +104,7 @@ def _parts(house: House) -> Parts:
         intake=house.intake,
         runner=house.runner,
         exact=house.exact,
+        feedback=house.feedback,
         targets=house.targets,
         clock=house.clock,
         events=house.events,

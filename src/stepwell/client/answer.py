@@ -31,6 +31,8 @@ class CachedAnswer:
     """Until the answer expires; 0 if it is not from the cache."""
     trail: tuple[str, ...] = field(repr=False)
     """What every layer said and why."""
+    hit_id: str = field(default="", repr=False)
+    """Names the hit for `Cache.feedback`; empty unless it answered other words."""
 
     @property
     def hit(self) -> bool:
@@ -49,6 +51,7 @@ class AnswerStream:
         self._served = served
         self.result = served.result
         self.status = served.status
+        self.hit_id = served.hit_id
 
     async def __aenter__(self) -> Self:
         """Begin."""
@@ -92,4 +95,5 @@ async def whole(served: Served) -> CachedAnswer:
         age_seconds=served.age_seconds,
         ttl_seconds=max(0.0, served.ttl_seconds),
         trail=served.trail,
+        hit_id=served.hit_id,
     )

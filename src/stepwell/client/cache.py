@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import orjson
 
@@ -17,10 +17,12 @@ from stepwell.client.given import settings_of
 from stepwell.core.entry import Selector, SourceValue
 from stepwell.core.errors import ConfigError, RequestError, UpstreamError
 from stepwell.core.events import Result
+from stepwell.core.judgement import Verdict
 from stepwell.core.names import EVERYONE, CacheKey
 from stepwell.gateway.selection import from_hex
 from stepwell.keys.namespace import Tenant
 from stepwell.pipeline.exchange import Exchange
+from stepwell.pipeline.hit_id import read_hit_id
 from stepwell.pipeline.plan import NOT_CACHED
 from stepwell.pipeline.question import Ask, Question
 from stepwell.pipeline.repeats import Repeats
@@ -190,6 +192,36 @@ class Cache:
             StoreError: It could not be made known.
         """
         return await self._entered().exact.move_source(EVERYONE, SourceValue(name, value))
+
+    async def feedback(
+        self,
+        answer: CachedAnswer | AnswerStream | str,
+        verdict: Literal["right", "wrong"],
+        *,
+        delete: bool = False,
+    ) -> None:
+        """Say whether an answer that was given to other words was right.
+
+        A wrong one is never given to these words again, and its entry only to nearer ones.
+
+        Args:
+            answer: What `complete`, `lookup` or `stream` returned, or its ``hit_id``.
+            verdict: What is said of it.
+            delete: Remove the entry too: its answer is wrong for any question.
+
+        Raises:
+            RequestError: It did not answer other words, so there is nothing to say.
+            StoreError: It could not be made known.
+        """
+        text = answer if isinstance(answer, str) else answer.hit_id
+        feedback = self._entered().feedback
+        try:
+            hit = read_hit_id(text)
+        except ValueError as error:
+            raise RequestError(f"Nothing to judge: {error}.", code="no_hit") from error
+        if feedback is None:
+            raise RequestError("There is no semantic layer.", status=404, code="semantic_off")
+        await feedback.give(hit, Verdict(verdict), delete=delete)
 
     def statement(self) -> Statement:
         """Return what this process's cache saved since it was entered."""

@@ -85,6 +85,15 @@ class Entry:
         return len(self.answer.body) + words + ENTRY_OVERHEAD_BYTES
 
 
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """That an entry came to a store."""
+
+    key: CacheKey
+    expires_at: float
+    """With the key, tells the entry from one it replaced."""
+
+
 ENTRY_OVERHEAD_BYTES = 1_000
 """Charged per entry for key, times, names and index slots; `benchmarks/memory_per_entry.py`
 compares it with what the interpreter really takes."""

@@ -129,6 +129,16 @@ class SemanticLookup:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class HitJudged:
+    """Somebody said whether an answer to other words was right."""
+
+    verdict: str
+    """``right`` or ``wrong``."""
+    by: str
+    """``person``, or the judge of sampled hits."""
+
+
 Event = (
     RequestEnded
     | FillRefused
@@ -139,4 +149,5 @@ Event = (
     | UpstreamAnswered
     | StageTimed
     | SemanticLookup
+    | HitJudged
 )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stepwell.core.changes import Change
-from stepwell.core.entry import Entry, Phrasing, Selector
+from stepwell.core.entry import Arrived, Entry, Phrasing, Selector
 from stepwell.core.events import Event
 from stepwell.core.judgement import Judgement
 from stepwell.core.likeness import Match, NoMatch, Terms
@@ -110,10 +110,11 @@ class Follower(Protocol):
 class Arrivals(Protocol):
     """What came to a store, in order, for views that hold something of every phrased entry."""
 
-    async def arrived(self, after: Arrival, at_most: int) -> tuple[Sequence[Entry], Arrival]:
+    async def arrived(self, after: Arrival, at_most: int) -> tuple[Sequence[Arrived], Arrival]:
         """Return the next phrased entries that came after ``after``, and where to go on.
 
         Entries that have left again are not among them. After the feed said `Lost`, start from 0.
+        Costs a microsecond an entry: answers are not read.
 
         Raises:
             StoreError: They could not be read.

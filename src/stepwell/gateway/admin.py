@@ -13,12 +13,14 @@ from starlette.responses import JSONResponse, Response
 
 from stepwell.core.entry import SourceValue
 from stepwell.core.errors import RequestError, StoreError
+from stepwell.core.judgement import Verdict
 from stepwell.core.names import EVERYONE, Namespace
 from stepwell.gateway.auth import is_token
 from stepwell.gateway.http import header_fields, read_body
 from stepwell.gateway.loopback import is_loopback
 from stepwell.gateway.parts import Parts
 from stepwell.gateway.selection import Invalidation, from_hex, selector_of
+from stepwell.pipeline.hit_id import read_hit_id
 from stepwell.wire.markers import CONTROL_CHARACTER, MAX_NAME_CHARACTERS, MAX_VALUE_CHARACTERS
 
 MAX_BODY_BYTES = 64 << 10
@@ -40,6 +42,16 @@ class SourceMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: Annotated[str, _text(MAX_VALUE_CHARACTERS)]
     namespace: str | None = None
     """Whose source it is; everybody's by default."""
+
+
+class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``POST /admin/feedback``."""
+
+    hit: str
+    """As in ``X-Stepwell-Hit``."""
+    verdict: Verdict
+    delete: bool = False
+    """Remove the entry too."""
 
 
 class Admin:
@@ -83,6 +95,21 @@ class Admin:
         except StoreError as error:
             return _unavailable(error)
         return JSONResponse({"moved": moved})
+
+    async def feedback(self, request: Request) -> Response:
+        """Take what somebody says of an answer that was given to other words."""
+        asked = await self._read(request, Judged)
+        if self._parts.feedback is None:
+            raise RequestError("There is no semantic layer.", status=404, code="semantic_off")
+        try:
+            hit = read_hit_id(asked.hit)
+        except ValueError as error:
+            raise RequestError(f"'hit' is {error}.", param="hit") from error
+        try:
+            await self._parts.feedback.give(hit, asked.verdict, delete=asked.delete)
+        except StoreError as error:
+            return _unavailable(error)
+        return JSONResponse({"key": hit.key.hex(), "verdict": asked.verdict})
 
     async def _read(self, request: Request, kind: type[_T]) -> _T:
         self._admit(request)

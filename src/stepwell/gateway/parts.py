@@ -8,6 +8,7 @@ from stepwell.core.clock import Clock
 from stepwell.core.ports import EventSink
 from stepwell.exact.layer import ExactLayer
 from stepwell.gateway.auth import Authenticator
+from stepwell.pipeline.feedback import Feedback
 from stepwell.pipeline.intake import Intake
 from stepwell.pipeline.runner import Runner
 from stepwell.pipeline.targets import Targets
@@ -35,6 +36,8 @@ class Parts:
     intake: Intake
     runner: Runner
     exact: ExactLayer
+    feedback: Feedback | None
+    """Where there is a semantic layer."""
     targets: Targets
     clock: Clock
     events: EventSink

@@ -1,93 +1,139 @@
 """Keeps the semantic layer in step with the store: what others put there, what goes, what is said.
 
 What this worker makes itself it learns at once; this is for the rest: other workers' entries within
-a poll, and at the start all that came after the index was written down.
+a poll, and whatever the index lacks, at the start or after something of it was lost.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Protocol, assert_never
 
 from stepwell.core.changes import Change, Invalidated, Judged, Lost, Replaced, SourceMoved
-from stepwell.core.errors import EmbeddingError, StoreError
+from stepwell.core.clock import Clock
+from stepwell.core.entry import Arrived, Entry, Selector
+from stepwell.core.errors import CorruptEntry, EmbeddingError, StoreError
 from stepwell.core.events import Degraded
 from stepwell.core.judgement import Judgement
-from stepwell.core.names import Arrival
+from stepwell.core.names import Arrival, CacheKey, Position
 from stepwell.core.ports import Arrivals, EventSink, Judgements
 from stepwell.semantic.denials import Denials
+from stepwell.semantic.index.index import Gap
 from stepwell.semantic.layer import SemanticLayer
 
 POLL_SECONDS = 0.25
 _AT_ONCE = 200
-_FIRST = Arrival(0)
 _PAUSE_SECONDS = 1.0
 """After a failure; so long an embedder that starts is left in peace."""
 
+_FIRST = Arrival(0)
 
-class Removals(Protocol):
-    """The part of the index that obeys invalidations."""
 
-    def obey(self, change: Invalidated) -> None:
+class FollowingIndex(Protocol):
+    """The index, as its owner sees it; `stepwell.semantic.index.index.VectorIndex`."""
+
+    @property
+    def gap(self) -> Gap | None:
+        """What it may lack, and must be given again."""
+        ...
+
+    def close_gap(self, gap: Gap) -> None:
+        """Note that it was given all it lacked."""
+        ...
+
+    def holds(self, key: CacheKey, expires_at: float) -> bool:
+        """Return whether it has the point of this entry."""
+        ...
+
+    def remove_where(self, selector: Selector, before: Position) -> int:
         """Forget the points of entries that are gone."""
+        ...
+
+    async def maintain(self, position: Position) -> None:
+        """Take over what other workers wrote; write and merge what is due."""
+        ...
+
+    async def flush(self, position: Position) -> bool:
+        """Write down what only this worker has."""
         ...
 
 
 class FollowedStore(Arrivals, Judgements, Protocol):
     """What a store says of what came, and of what was said."""
 
+    async def get(self, key: CacheKey) -> Entry | None:
+        """Return the entry under ``key``."""
+        ...
+
+
+class FeedReader(Protocol):
+    """Who reads the feed, and calls `SemanticFollower.apply`; the exact layer."""
+
+    async def catch_up(self) -> None:
+        """Read what changed."""
+        ...
+
+    def position(self) -> Position:
+        """Return the position of the last change read."""
+        ...
+
 
 class SemanticFollower:
-    """Follows a store. One event loop; `apply` is called by whoever reads the feed."""
+    """Follows a store. One event loop."""
 
     def __init__(
         self,
         layer: SemanticLayer,
-        removals: Removals,
+        index: FollowingIndex,
         denials: Denials,
         store: FollowedStore,
         *,
+        clock: Clock,
         events: EventSink,
-        after: Arrival = _FIRST,
-        on_progress: Callable[[Arrival], None] = lambda _: None,
     ) -> None:
         """Follow nothing yet.
 
         Args:
             layer: Learns what came.
-            removals: Forgets what went.
+            index: Where the points are.
             denials: Hears what was said.
             store: What is followed.
+            clock: The time.
             events: Hears of failures.
-            after: All up to here is in the index.
-            on_progress: Called with the place up to which all is in the index.
         """
         self._layer = layer
-        self._removals = removals
+        self._index = index
         self._denials = denials
         self._store = store
+        self._clock = clock
         self._events = events
-        self._after = after
-        self._on_progress = on_progress
+        self._after = _FIRST
+        self._closing: Gap | None = None
+        """The gap that is closed by taking all that came since the first arrival."""
         self._knows_judgements = False
         self._heard: list[Judgement] = []
         """What was said while all that was said is being read."""
+        self._feed: FeedReader | None = None
         self._following: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    def start(self, feed: FeedReader) -> None:
         """Begin to follow, in the background."""
-        self._following = asyncio.create_task(self._follow())
+        self._feed = feed
+        self._following = asyncio.create_task(self._follow(feed))
 
     async def aclose(self) -> None:
-        """Stop."""
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        """Stop; write down what only this worker has, so that the next start need not embed it."""
+        if self._following is None or self._feed is None:
+            return
+        self._following.cancel()
+        await asyncio.gather(self._following, return_exceptions=True)
+        self._following = None
+        await self._index.flush(self._feed.position())
 
     def apply(self, change: Change) -> None:
-        """Take one change of the feed."""
+        """Take one change of the feed, as `Follower.apply`."""
         match change:
-            case Invalidated():
-                self._removals.obey(change)
+            case Invalidated(position, selector):
+                self._index.remove_where(selector, position)
             case Judged(_, judgement):
                 if not self._knows_judgements:
                     self._heard.append(judgement)
@@ -101,29 +147,50 @@ class SemanticFollower:
             case _:
                 assert_never(change)
 
-    async def _follow(self) -> None:
+    async def _follow(self, feed: FeedReader) -> None:
         while True:
             try:
-                more = await self._step()
+                more = await self._step(feed)
             except (StoreError, EmbeddingError) as error:
                 component = "store.disk" if isinstance(error, StoreError) else "semantic.embedder"
                 self._events.emit(Degraded(component, str(error)))
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
-                if not more:
-                    await asyncio.sleep(POLL_SECONDS)
+                await asyncio.sleep(0 if more else POLL_SECONDS)
 
-    async def _step(self) -> bool:
+    async def _step(self, feed: FeedReader) -> bool:
         """Take what came next; return whether there may be more."""
         if not self._knows_judgements:
             await self._learn_judgements()
-        after = self._after
-        entries, last = await self._store.arrived(after, _AT_ONCE)
-        await self._layer.learn_all(entries)
+        await feed.catch_up()
+        await self._index.maintain(feed.position())
+        if self._index.gap is not self._closing:
+            self._closing, self._after = self._index.gap, _FIRST
+        closing, after = self._closing, self._after
+        arrived, last = await self._store.arrived(after, _AT_ONCE)
+        await self._layer.learn_all(await self._missing(arrived))
+        more = len(arrived) == _AT_ONCE
         if self._after == after:  # else the feed was lost meanwhile
             self._after = last
-            self._on_progress(last)
-        return len(entries) == _AT_ONCE
+            if not more and closing is not None:
+                self._index.close_gap(closing)
+                self._closing = self._index.gap
+        return more
+
+    async def _missing(self, arrived: Sequence[Arrived]) -> list[Entry]:
+        """Return the entries that the index has not, and still can use."""
+        now = self._clock.now()
+        found = []
+        for one in arrived:
+            if one.expires_at <= now or self._index.holds(one.key, one.expires_at):
+                continue
+            try:
+                entry = await self._store.get(one.key)
+            except CorruptEntry:
+                continue  # The store has counted it.
+            if entry is not None:
+                found.append(entry)
+        return found
 
     async def _learn_judgements(self) -> None:
         self._heard.clear()

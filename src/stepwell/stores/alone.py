@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from stepwell.core.changes import Change, Invalidated, Judged, SourceMoved
-from stepwell.core.entry import Entry, Selector
+from stepwell.core.entry import Arrived, Entry, Selector
 from stepwell.core.judgement import Judgement
 from stepwell.core.names import EVERYONE, Arrival, CacheKey, Namespace, PairId, Position
 
@@ -58,7 +58,7 @@ class Alone:
         """Return all that are kept, oldest first."""
         return list(self._judgements.values())
 
-    async def arrived(self, after: Arrival, at_most: int) -> tuple[Sequence[Entry], Arrival]:  # noqa: ARG002  (the port's signature)
+    async def arrived(self, after: Arrival, at_most: int) -> tuple[Sequence[Arrived], Arrival]:  # noqa: ARG002  (the port's signature)
         """Return nothing: nobody else puts anything here."""
         return (), after
 

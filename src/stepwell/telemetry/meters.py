@@ -8,6 +8,7 @@ from stepwell.core.events import (
     Event,
     Evicted,
     FillRefused,
+    HitJudged,
     RequestEnded,
     Result,
     SemanticLookup,
@@ -122,6 +123,8 @@ class Meters:
                 self._add(catalogue.SEMANTIC_LOOKUPS, 1, outcome, level)
                 self._histograms[catalogue.SEMANTIC_SECONDS].at().observe(seconds)
                 self._histograms[catalogue.SEMANTIC_SIMILARITY].at(outcome).observe(similarity)
+            case HitJudged(verdict, by):
+                self._add(catalogue.JUDGED, 1, verdict, by)
             case Degraded(component):
                 self._add(catalogue.DEGRADED, 1, component)
             case _:

@@ -5,12 +5,11 @@ Numbers that come back from a table are cast: a damaged column must not be of an
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
-from stepwell.core.entry import Entry, Selector
+from stepwell.core.entry import Arrived, Entry, Selector
 from stepwell.core.errors import CorruptEntry
-from stepwell.core.names import CacheKey
+from stepwell.core.names import Arrival, CacheKey
 from stepwell.stores.disk import log, worth
 from stepwell.stores.disk.faults import Damaged
 from stepwell.stores.record import decode, encode
@@ -63,13 +62,14 @@ def store(connection: sqlite3.Connection, entry: Entry, used_at: float) -> Gone 
     ).fetchone()
     cursor = connection.execute(
         "INSERT INTO entries"
-        " (key, namespace, model, request_class, keep_until, size_bytes, worth, phrased)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        " (key, namespace, model, request_class, expires_at, keep_until, size_bytes, worth,"
+        " phrased) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             entry.key,
             entry.namespace,
             entry.model,
             entry.request_class,
+            entry.expires_at,
             entry.keep_until,
             entry.size_bytes,
             used_at if old is None else worth.used(old[1], used_at, 1),
@@ -90,21 +90,15 @@ def store(connection: sqlite3.Connection, entry: Entry, used_at: float) -> Gone 
 
 def arrived(
     connection: sqlite3.Connection, after: int, at_most: int
-) -> tuple[Sequence[Entry], int]:
-    """Return the next phrased entries stored after the arrival ``after``, and the last one seen.
-
-    Damaged records are passed over: `find` removes them.
-    """
+) -> tuple[Sequence[Arrived], Arrival]:
+    """Return the next phrased entries stored after the arrival ``after``, and the last one seen."""
     rows = connection.execute(
-        "SELECT id, record FROM entries JOIN records USING (id)"
+        "SELECT id, key, CAST(expires_at AS REAL) FROM entries"
         " WHERE id > ? AND phrased ORDER BY id LIMIT ?",
         (after, at_most),
     ).fetchall()
-    found = []
-    for _, record in rows:
-        with suppress(CorruptEntry, TypeError):
-            found.append(decode(record))
-    return found, int(rows[-1][0]) if rows else after
+    found = [Arrived(CacheKey(key), expires_at) for _, key, expires_at in rows]
+    return found, Arrival(int(rows[-1][0]) if rows else after)
 
 
 def remove_if_corrupt(connection: sqlite3.Connection, key: CacheKey) -> Gone | None:

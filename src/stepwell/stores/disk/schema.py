@@ -44,6 +44,7 @@ _TABLES = (
          namespace BLOB NOT NULL,
          model TEXT NOT NULL,
          request_class TEXT NOT NULL,
+         expires_at REAL NOT NULL,
          keep_until REAL NOT NULL,
          size_bytes INTEGER NOT NULL,
          worth REAL NOT NULL,

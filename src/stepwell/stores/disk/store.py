@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 
 from stepwell.core.changes import Change
 from stepwell.core.clock import Clock
-from stepwell.core.entry import Entry, Selector
+from stepwell.core.entry import Arrived, Entry, Selector
 from stepwell.core.errors import CorruptEntry, StoreError, StoreFull, StoreUnavailable
 from stepwell.core.events import Degraded
 from stepwell.core.judgement import Judgement
@@ -179,10 +179,9 @@ class DiskStore:
             patient=True,
         )
 
-    async def arrived(self, after: Arrival, at_most: int) -> tuple[Sequence[Entry], Arrival]:
+    async def arrived(self, after: Arrival, at_most: int) -> tuple[Sequence[Arrived], Arrival]:
         """As `Arrivals.arrived`; bounded by ``timeout_seconds``."""
-        found, last = await self._read(partial(entries.arrived, after=after, at_most=at_most))
-        return found, Arrival(last)
+        return await self._read(partial(entries.arrived, after=after, at_most=at_most))
 
     async def count(self, selector: Selector) -> int:
         """As `Store.count`. Among the writes: a long search then keeps no `get` waiting."""
