@@ -103,6 +103,21 @@ class LiveRows:
             self._write_bits(rows)
             return len(rows)
 
+    def remove(self, row: int) -> bool:
+        """Give one row the state of removed ones; return whether that changed it.
+
+        As `mark`, which costs ten times as much for a single row.
+        """
+        with self._guard:
+            before = self.states[row]
+            if before == RowState.REMOVED:
+                return False
+            self.waiting -= int(before == RowState.WAITING)
+            self.removed += 1
+            self.states[row] = RowState.REMOVED
+            self.bitmap[row >> 3] &= 0xFF ^ (1 << (row & 7))
+            return True
+
     def range(self, start: int, stop: int) -> npt.NDArray[np.bool_]:
         """Return which rows from ``start`` to ``stop`` may match."""
         first = start // 8

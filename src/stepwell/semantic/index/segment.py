@@ -1,6 +1,6 @@
 """A segment as one worker sees it: what it holds, what may match, what is near."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isnan
@@ -63,6 +63,7 @@ class Segment:
         self._files = files
         self._sizes = {file.name: file.size for file in files.record.files}
         self._records = columns["records"]
+        self._keys, self._key_rows = columns["keys"], columns["key_rows"]
         self._groups = decoded_groups(columns["groups"].tobytes())
         self.live = LiveRows(
             self._records["expires"], columns["expiries"], columns["expiry_rows"], dead
@@ -95,12 +96,12 @@ class Segment:
 
     def follow(self, now: float) -> None:
         """Let what has expired by ``now`` match no longer."""
-        self._check()
+        self.check()
         self.live.follow(now)
 
     def nearest(self, partition: bytes, vector: Vector, k: int, now: float) -> Near:
         """Return up to ``k`` live rows of ``partition`` and their cosines, in no order."""
-        self._check()
+        self.check()
         start, stop = self._range(partition)
         if start == stop:
             return Near.none()
@@ -118,13 +119,12 @@ class Segment:
 
     def _scan(self, start: int, stop: int, vector: Vector, k: int) -> Near:
         cosines = self._files.vectors[start:stop] @ vector
-        if not self.live.all_live():
+        whole = self.live.all_live()
+        if not whole:
             cosines[~self.live.range(start, stop)] = -np.inf
-        if len(cosines) > k:
-            rows = np.argpartition(cosines, len(cosines) - k)[len(cosines) - k :]
-        else:
-            rows = np.arange(len(cosines))
-        rows = rows[cosines[rows] > -np.inf]
+        rows = cosines.argpartition(-k)[-k:] if len(cosines) > k else np.arange(len(cosines))
+        if not whole:
+            rows = rows[cosines[rows] > -np.inf]
         return Near(rows + start, cosines[rows])
 
     def _read_vectors(self, rows: Rows) -> npt.NDArray[np.float32]:
@@ -134,44 +134,77 @@ class Segment:
         content = b"".join([read(row * size, size) for row in rows.tolist()])
         return np.frombuffer(content, np.float32).reshape(len(rows), -1)
 
-    def candidate(self, row: int, cosine: float, now: float) -> Candidate | None:
-        """Return what stands in ``row``; ``None`` if it has expired."""
-        self._check()
-        key, expires_at, temperature, position, start, size, _ = self._records[row].item()
-        if expires_at <= now:
-            return None
-        text = self._files.texts_file.read(start, size)
-        return Candidate(
-            CacheKey(bytes(key)),
-            text.decode("utf-8", "surrogatepass"),
-            None if isnan(temperature) else temperature,
-            expires_at,
-            Position(position),
-            min(max(cosine, 0.0), 1.0),
-        )
+    def candidates(self, near: Sequence[tuple[float, int]], now: float) -> list[Candidate]:
+        """Return what stands in rows that `nearest` found, in order, but for expired ones.
+
+        Args:
+            near: The cosine of each row, and the row.
+            now: Seconds since the epoch.
+        """
+        records = self._records[[row for _, row in near]].tolist()
+        read = self._files.texts_file.read
+        return [
+            Candidate(
+                CacheKey(bytes(key)),
+                read(start, size).decode("utf-8", "surrogatepass"),
+                None if isnan(temperature) else temperature,
+                expires_at,
+                Position(position),
+                min(max(cosine, 0.0), 1.0),
+            )
+            for (cosine, _), (key, expires_at, temperature, position, start, size, _) in zip(
+                near, records, strict=True
+            )
+            if expires_at > now
+        ]
 
     def find(self, key: CacheKey) -> int | None:
         """Return the row of ``key``, removed or not."""
-        self._check()
-        keys = self._files.columns["keys"]
-        at = int(np.searchsorted(keys, layout.prefix(key)))
-        if at == len(keys):
+        self.check()
+        number = layout.prefix(key)
+        at = int(self._keys.searchsorted(number))
+        if at == len(self._keys) or self._keys[at] != number:
             return None
-        row = int(self._files.columns["key_rows"][at])
+        row = int(self._key_rows[at])
         return row if self._records["key"][row].tobytes() == key else None
 
     def find_all(self, keys: list[CacheKey]) -> tuple[Rows, Rows]:
         """Return which of ``keys`` are in the segment, by number, and the row of each."""
-        self._check()
+        self.check()
         if not keys:
             return np.empty(0, np.intp), np.empty(0, np.intp)
         wanted = layout.as_identifiers(b"".join(keys))
-        columns = self._files.columns
-        at = np.searchsorted(columns["keys"], layout.prefixes(wanted))
-        at = np.minimum(at, len(columns["keys"]) - 1)
-        rows = columns["key_rows"][at].astype(np.intp)
+        at = np.minimum(self._keys.searchsorted(layout.prefixes(wanted)), len(self._keys) - 1)
+        rows = self._key_rows[at].astype(np.intp)
         found = self._records["key"][rows] == wanted
         return np.flatnonzero(found), rows[found]
+
+    def mark_older(
+        self,
+        rows: Rows,
+        positions: npt.NDArray[np.int64],
+        expiries: npt.NDArray[np.float64],
+        otherwise: RowState,
+    ) -> npt.NDArray[np.bool_]:
+        """Remove those of ``rows`` that are older than their counterparts, by `age`.
+
+        Args:
+            rows: Distinct.
+            positions: Of the counterparts.
+            expiries: Likewise.
+            otherwise: State of the others, unless they are removed.
+
+        Returns:
+            Which are not older.
+        """
+        mine = self.positions(rows)
+        older = (mine < positions) | (
+            (mine == positions) & (self._records["expires"][rows] < expiries)
+        )
+        self.live.mark(rows[older], RowState.REMOVED)
+        self.live.mark(rows[~older], otherwise)
+        newer: npt.NDArray[np.bool_] = ~older
+        return newer
 
     def positions(self, rows: Rows) -> npt.NDArray[np.int64]:
         """Return the position of each of ``rows``."""
@@ -179,13 +212,12 @@ class Segment:
 
     def age(self, row: int) -> tuple[int, float]:
         """Return position and expiry of ``row``: of two points of a key, the larger is newer."""
-        self._check()
         record = self._records[row]
         return int(record["position"]), float(record["expires"])
 
     def removed(self) -> tuple[list[CacheKey], npt.NDArray[np.int64]]:
         """Return the keys of the rows that were removed, and the position of each."""
-        self._check()
+        self.check()
         rows = np.flatnonzero(self.live.states == RowState.REMOVED)
         return [CacheKey(key.tobytes()) for key in self._records["key"][rows]], self.positions(rows)
 
@@ -194,7 +226,7 @@ class Segment:
 
         Costs a pass over the rows' records, a millisecond for 200,000; less with a key or a tag.
         """
-        self._check()
+        self.check()
         rows = self._meant(selector)
         groups = [n for n, group in enumerate(self._groups) if group_is_meant(group, selector)]
         if len(groups) < len(self._groups):
@@ -223,7 +255,7 @@ class Segment:
         columns = self._files.columns
         prefixes, ids = columns["partition_prefixes"], columns["partition_ids"]
         number = layout.prefix(partition)
-        at = int(np.searchsorted(prefixes, number))
+        at = int(prefixes.searchsorted(number))
         while at < len(prefixes) and prefixes[at] == number:
             if ids[at].tobytes() == partition:
                 start, stop = columns["partition_starts"][at : at + 2].tolist()
@@ -231,7 +263,8 @@ class Segment:
             at += 1
         return 0, 0
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise `Damaged` if a mapped file has been cut short."""
         if not self._files.are_whole():
             raise Damaged("a file of a segment was cut short while in use")
 

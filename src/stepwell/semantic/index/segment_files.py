@@ -53,14 +53,21 @@ def write_file(path: Path, chunks: Iterable[Array | bytes]) -> FileRecord:
     size, crc = 0, 0
     with path.open("xb", buffering=0) as file:
         for chunk in chunks:
-            raw = chunk if isinstance(chunk, bytes) else np.ascontiguousarray(chunk).view(np.uint8)
-            rest = memoryview(raw).cast("B")  # type: ignore[arg-type] - buffers, from 3.12 on
+            rest = _bytes_of(chunk)
             crc = zlib.crc32(rest, crc)
             size += len(rest)
             while rest:
                 rest = rest[file.write(rest) :]
         os.fsync(file.fileno())
     return FileRecord(path.name, size, crc)
+
+
+def _bytes_of(chunk: Array | bytes) -> memoryview:
+    return (
+        memoryview(chunk)
+        if isinstance(chunk, bytes)
+        else np.ascontiguousarray(chunk).data.cast("B")
+    )
 
 
 def write_segment(
@@ -145,6 +152,7 @@ class OpenedFiles:
     """Mapped: for scans of whole partitions."""
     columns: dict[str, Array]
     """Mapped."""
+    columns_bytes: int
     vectors_file: Descriptor
     columns_file: Descriptor
     texts_file: Descriptor
@@ -155,7 +163,7 @@ class OpenedFiles:
         """Return whether the mapped files still have the length they had. Costs a microsecond."""
         return (
             self.vectors_file.size() == self.vectors.nbytes
-            and self.columns_file.size() == layout.size_of(self.record.shape)
+            and self.columns_file.size() == self.columns_bytes
         )
 
 
@@ -180,6 +188,7 @@ def open_files(directory: Path, record: SegmentRecord, dimensions: int) -> Opene
         record,
         np.frombuffer(_mapped(vectors), np.float32).reshape(rows, dimensions),
         layout.read(_mapped(columns), record.shape),
+        columns.size(),
         vectors,
         columns,
         texts,

@@ -14,7 +14,7 @@ from stepwell.semantic.index.live import RowState
 from stepwell.semantic.index.manifest import Damaged
 from stepwell.semantic.index.point import Candidate, Point
 from stepwell.semantic.index.removals import RecentRemovals
-from stepwell.semantic.index.segment import Near, Segment, noting_damage
+from stepwell.semantic.index.segment import Near, Rows, Segment, noting_damage
 from stepwell.semantic.index.tiers import Size
 
 _AT_ONCE = 256
@@ -44,23 +44,23 @@ class View:
 
     def search(self, partition: bytes, vector: Vector, k: int, now: float) -> list[Candidate]:
         """Return the nearest points; see `VectorIndex.search`. ``vector`` has been checked."""
-        near: list[tuple[float, Segment | None, int | Point]] = [
-            (cosine, None, point)
+        best = [
+            _candidate(cosine, point)
             for cosine, point in self._delta.nearest(partition, vector, k, now)
         ]
+        found: list[tuple[float, Segment, int]] = []
         for segment in self._shown():
-            found = _nearest(segment, partition, vector, k, now)
-            near += zip(found.cosines.tolist(), repeat(segment), found.rows.tolist())
-        near.sort(key=_cosine, reverse=True)
-        best: dict[CacheKey, Candidate] = {}
-        for cosine, source, place in near:
-            candidate = _candidate(cosine, source, place, now)
-            # While a point is handed over, a search on another thread may find it twice.
-            if candidate is not None and best.setdefault(candidate.key, candidate) is candidate:
-                k -= 1
-                if not k:
-                    break
-        return list(best.values())
+            near = _nearest(segment, partition, vector, k, now)
+            found += zip(near.cosines.tolist(), repeat(segment), near.rows.tolist())
+        found.sort(key=_cosine, reverse=True)
+        rows: dict[Segment, list[tuple[float, int]]] = {}
+        for cosine, segment, row in found[:k]:
+            rows.setdefault(segment, []).append((cosine, row))
+        for segment, nearest in rows.items():
+            best += _candidates(segment, nearest, now)
+        best.sort(key=_similarity, reverse=True)
+        # While a point is handed over, a search on another thread may find it twice.
+        return list({candidate.key: candidate for candidate in best}.values())[:k]
 
     def cost(self, partition: bytes) -> int:
         """Return how many rows a search of ``partition`` scans, about."""
@@ -83,7 +83,7 @@ class View:
             elif newer and segment in self._segments and _is_held(segment, row):
                 return False
             else:
-                segment.live.mark(np.array([row]), RowState.REMOVED)
+                segment.live.remove(row)
         self._delta.put(point, vector)
         self._keep_bounds()
         return True
@@ -100,7 +100,7 @@ class View:
             position = segment.age(row)[0]
             if before is None or position < before:
                 newest = max(newest, position)
-                removed |= bool(segment.live.mark(np.array([row]), RowState.REMOVED))
+                removed |= segment.live.remove(row)
         self._removals.add_key(key, Position(newest + 1) if before is None else before)
         return removed
 
@@ -204,10 +204,13 @@ class View:
     def hand_over(self) -> Iterator[None]:
         """Let the segments answer for what the delta holds as well; yields between steps."""
         while self._waiting:
+            places: dict[Segment, list[tuple[CacheKey, int]]] = {}
             for key in list(islice(self._waiting, _AT_ONCE)):
                 segment, row = self._waiting.pop(key)
+                places.setdefault(segment, []).append((key, row))
+            for segment, rows in places.items():
                 with noting_damage(segment):
-                    self._hand_over(key, segment, row)
+                    self._hand_over(segment, rows)
             yield
 
     # -- what there is ----------------------------------------------------------------------
@@ -276,29 +279,53 @@ class View:
 
     def _let_wait(self, segment: Segment, keys: list[CacheKey]) -> None:
         numbers, rows = segment.find_all(keys)
-        for number, row in zip(numbers.tolist(), rows.tolist(), strict=True):
-            point = self._delta.get(keys[number])
-            if point is None:
-                continue
-            if segment.age(row) >= (point.position, point.expires_at):
-                self._wait(segment, point.key, row)
-            else:
-                segment.live.mark(np.array([row]), RowState.REMOVED)
+        points = [self._delta.get(keys[number]) for number in numbers.tolist()]
+        there = np.array([point is not None for point in points], np.bool_)
+        for point, row in _newer(segment, rows[there], points, RowState.WAITING):
+            self._waiting[point.key] = segment, row
 
     def _wait(self, segment: Segment, key: CacheKey, row: int) -> None:
         segment.live.mark(np.array([row]), RowState.WAITING)
         self._waiting[key] = segment, row
 
-    def _hand_over(self, key: CacheKey, segment: Segment, row: int) -> None:
-        if segment.live.states[row] != RowState.WAITING:
-            return
-        point = self._delta.get(key)
-        if point is not None and segment.age(row) < (point.position, point.expires_at):
-            segment.live.mark(np.array([row]), RowState.REMOVED)
-            return
+    def _hand_over(self, segment: Segment, places: list[tuple[CacheKey, int]]) -> None:
+        segment.check()
+        waiting = [
+            (self._delta.get(key), row)
+            for key, row in places
+            if segment.live.states[row] == RowState.WAITING
+        ]
+        # Those that left the delta, for want of room, were not removed.
+        free = np.array([row for point, row in waiting if point is None], np.intp)
+        segment.live.mark(free, RowState.HELD)
+        rows = np.array([row for point, row in waiting if point is not None], np.intp)
         # In this order: a search on another thread must not find neither.
-        segment.live.mark(np.array([row]), RowState.HELD)
-        self._delta.discard(key)
+        for point, _ in _newer(segment, rows, [point for point, _ in waiting], RowState.HELD):
+            self._delta.discard(point.key)
+
+
+def _newer(
+    segment: Segment, rows: Rows, points: Iterable[Point | None], state: RowState
+) -> list[tuple[Point, int]]:
+    """Remove the rows that are older than their points, and give the others ``state``.
+
+    Args:
+        segment: Of the rows.
+        rows: Distinct.
+        points: The delta's point of each row; each ``None`` is passed over.
+        state: What the others become.
+
+    Returns:
+        The points of the others, and their rows.
+    """
+    held = [point for point in points if point is not None]
+    newer = segment.mark_older(
+        rows,
+        np.array([point.position for point in held], np.int64),
+        np.array([point.expires_at for point in held], np.float64),
+        state,
+    )
+    return [(held[number], int(rows[number])) for number in np.flatnonzero(newer)]
 
 
 def _nearest(segment: Segment, partition: bytes, vector: Vector, k: int, now: float) -> Near:
@@ -309,33 +336,35 @@ def _nearest(segment: Segment, partition: bytes, vector: Vector, k: int, now: fl
         return Near.none()
 
 
-def _candidate(
-    cosine: float, source: Segment | None, place: int | Point, now: float
-) -> Candidate | None:
-    if isinstance(place, Point):
-        return Candidate(
-            place.key,
-            place.text,
-            place.temperature,
-            place.expires_at,
-            place.position,
-            min(max(cosine, 0.0), 1.0),
-        )
-    if source is None:
-        return None
+def _candidate(cosine: float, point: Point) -> Candidate:
+    return Candidate(
+        point.key,
+        point.text,
+        point.temperature,
+        point.expires_at,
+        point.position,
+        min(max(cosine, 0.0), 1.0),
+    )
+
+
+def _candidates(segment: Segment, near: list[tuple[float, int]], now: float) -> list[Candidate]:
     try:
-        return source.candidate(place, cosine, now)
+        return segment.candidates(near, now)
     except (Damaged, OSError) as error:
-        source.broken = str(error)
-        return None
+        segment.broken = str(error)
+        return []
 
 
 def _is_held(segment: Segment, row: int) -> bool:
     return bool(segment.live.states[row] != RowState.REMOVED)
 
 
-def _cosine(found: tuple[float, Segment | None, int | Point]) -> float:
+def _cosine(found: tuple[float, Segment, int]) -> float:
     return found[0]
+
+
+def _similarity(candidate: Candidate) -> float:
+    return candidate.similarity
 
 
 def _slices(keys: Iterable[CacheKey]) -> Iterator[list[CacheKey]]:
