@@ -14,7 +14,7 @@ from stepwell.core.entry import Entry, Phrasing
 from stepwell.core.errors import EmbeddingError
 from stepwell.core.events import Degraded, SemanticLookup
 from stepwell.core.likeness import Match, NoMatch, Terms
-from stepwell.core.names import CacheKey, Partition
+from stepwell.core.names import CacheKey
 from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Embedder, Unfit, Vector
 from stepwell.policy.compatibility import TEMPERATURE_TOLERANCE, is_compatible
@@ -33,22 +33,16 @@ MAX_LEARNING = 1_000
 class Index(Protocol):
     """Points by partition. Called on the event loop; a search takes under a millisecond."""
 
-    def search(
-        self, partition: Partition, vector: Vector, count: int, now: float
-    ) -> Sequence[Candidate]:
+    def search(self, partition: bytes, vector: Vector, k: int, now: float) -> Sequence[Candidate]:
         """Return the nearest points of ``partition`` that have not expired, nearest first."""
         ...
 
-    def add(self, point: Point, vector: Vector) -> None:
-        """Take a point, in place of one with the same key."""
+    def add(self, point: Point, vector: Vector) -> bool:
+        """Take a point, in place of an older one with the same key."""
         ...
 
-    def remove(self, key: CacheKey) -> None:
+    def remove(self, key: CacheKey) -> bool:
         """Forget the point of ``key``, if there is one."""
-        ...
-
-    def holds(self, point: Point) -> bool:
-        """Return whether it has this very point."""
         ...
 
 
@@ -173,11 +167,9 @@ class SemanticLayer:
         for entry in entries:
             if entry.phrasing is None:
                 continue
-            point = _point_of(entry, entry.phrasing)
-            if not self._index.holds(point):
-                vector = await self._vector(point.text)
-                if not isinstance(vector, Unfit):
-                    self._index.add(point, vector)
+            vector = await self._vector(entry.phrasing.text)
+            if not isinstance(vector, Unfit):
+                self._index.add(_point_of(entry, entry.phrasing), vector)
 
     def forget(self, key: CacheKey) -> None:
         """Drop what was found by its words and is not there any more."""

@@ -12,7 +12,7 @@ from stepwell.core.entry import Entry
 from stepwell.core.errors import EmbeddingError
 from stepwell.core.events import Degraded, SemanticLookup
 from stepwell.core.likeness import Match, NoMatch, Terms
-from stepwell.core.names import CacheKey, PairId, Partition
+from stepwell.core.names import CacheKey, PairId
 from stepwell.core.vectors import Embeddings, Unfit, Vector
 from stepwell.keys.pair import pair_of
 from stepwell.semantic.acceptance.calibration import Calibration
@@ -59,9 +59,7 @@ class PlainIndex:
     def __init__(self) -> None:
         self.points: dict[CacheKey, tuple[Point, Vector]] = {}
 
-    def search(
-        self, partition: Partition, vector: Vector, count: int, now: float
-    ) -> Sequence[Candidate]:
+    def search(self, partition: bytes, vector: Vector, k: int, now: float) -> Sequence[Candidate]:
         found = [
             Candidate(
                 point.key,
@@ -74,16 +72,14 @@ class PlainIndex:
             for point, stored in self.points.values()
             if point.partition == partition and point.expires_at > now
         ]
-        return sorted(found, key=lambda candidate: -candidate.similarity)[:count]
+        return sorted(found, key=lambda candidate: -candidate.similarity)[:k]
 
-    def add(self, point: Point, vector: Vector) -> None:
+    def add(self, point: Point, vector: Vector) -> bool:
         self.points[point.key] = (point, vector)
+        return True
 
-    def remove(self, key: CacheKey) -> None:
-        self.points.pop(key, None)
-
-    def holds(self, point: Point) -> bool:
-        return point.key in self.points and self.points[point.key][0] == point
+    def remove(self, key: CacheKey) -> bool:
+        return self.points.pop(key, None) is not None
 
 
 @dataclass
@@ -263,16 +259,6 @@ async def test_what_is_learned_is_found_soon() -> None:
     bench.layer.learn(make_entry("late", phrasing=make_phrasing("late")))
     await bench.layer.aclose()
     assert list(bench.index.points) == [entry.key]
-
-
-async def test_what_is_known_is_not_embedded_again() -> None:
-    """Following the store costs nothing for what this worker learned itself."""
-    bench = make_bench({})
-    await bench.store(STORED)
-    await bench.store(STORED)
-    assert bench.embedder.asked == [STORED]
-    await bench.store(STORED, ttl_seconds=60.0)
-    assert bench.embedder.asked == [STORED] * 2
 
 
 async def test_expired_and_forgotten_points_do_not_match() -> None:
