@@ -24,6 +24,12 @@ def default_data_dir() -> Path:
     return Path(base).expanduser() / "stepwell"
 
 
+def cache_dir() -> Path:
+    """Return where goes what can be made again (XDG): ``~/.cache/stepwell``."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "stepwell"
+
+
 def config_file() -> Path | None:
     """Return the settings file that ``STEPWELL_CONFIG`` names, if it names one."""
     name = os.environ.get("STEPWELL_CONFIG")

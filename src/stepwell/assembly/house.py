@@ -7,15 +7,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stepwell.assembly.disk_watch import DiskWatch
 from stepwell.assembly.settings import Class, Settings
 from stepwell.core.clock import Clock, SystemClock
 from stepwell.core.names import CacheKey, Tier
-from stepwell.core.ports import EventSink, EvictionPolicy, Feed, Store
+from stepwell.core.ports import EventSink, EvictionPolicy, Paraphrases, Store
 from stepwell.engines.embedded import EngineAddress
 from stepwell.exact.layer import ExactLayer
 from stepwell.keys.canonical import Dialect, KeyRules
+from stepwell.pipeline.feedback import Feedback
 from stepwell.pipeline.flight import Flight
 from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.intake import Intake
@@ -40,6 +42,10 @@ from stepwell.telemetry.log import RequestLog
 from stepwell.telemetry.meters import Meters
 from stepwell.telemetry.prices import ModelPrice, Prices
 
+if TYPE_CHECKING:
+    from stepwell.assembly.semantic import SemanticRooms
+    from stepwell.embedding.supervisor import EmbedderAddress
+
 LEDGER_FILE = "ledger.sqlite"
 ENTRIES_DIRECTORY = "entries"
 WORKERS_DIRECTORY = "workers"
@@ -63,6 +69,8 @@ class Plan:
     """What namespaces are derived with."""
     engine: EngineAddress | None = None
     """The embedded model, if it runs."""
+    embedder: "EmbedderAddress | None" = None
+    """The host's embedder, if it runs."""
     boot: str = field(default_factory=partial(secrets.token_hex, 8))
     """The same for all workers of one run."""
     version: str = field(default_factory=partial(version, "stepwell"))
@@ -81,6 +89,8 @@ class House:
     exact: ExactLayer
     flights: Flights
     runner: Runner
+    semantic: "SemanticRooms | None"
+    feedback: Feedback | None
     neighbours: Neighbours | None
     meters: Meters
     gauges: Gauges
@@ -92,6 +102,8 @@ class House:
     async def aclose(self) -> None:
         """Finish what is under way and release everything, stores last."""
         await self.runner.aclose()
+        if self.semantic is not None:
+            await self.semantic.aclose()
         if self.neighbours is not None:
             await self.neighbours.aclose()
         for target in self.targets:
@@ -122,8 +134,11 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     events: EventSink = meters if log is None else Fanout(meters, log)
     gauges = Gauges(plan.version)
     memory = _memory(settings, clock, events)
-    store, feed = await _store(plan, memory, clock, events)
-    exact = ExactLayer(memory, store, feed, events=events)
+    store = await _store(plan, memory, clock, events)
+    semantic = _semantic(plan, store, clock, events, gauges)
+    paraphrases = None if semantic is None else semantic.layer
+    followers = () if semantic is None else (semantic.follower,)
+    exact = ExactLayer(memory, store, store, events=events, followers=followers)
     await exact.load_sources()
     neighbours = await _neighbours(plan, lambda key: flights.under_way(key))  # noqa: PLW0108  (made below)
     flights = Flights(
@@ -131,41 +146,83 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         clock=clock,
         events=events,
         neighbours=neighbours,
+        paraphrases=paraphrases,
         max_wait_seconds=settings.single_flight.max_wait_seconds,
     )
     gauges.watch(catalogue.ENTRIES, lambda: len(memory), Tier.MEMORY)
     gauges.watch(catalogue.BYTES, lambda: memory.size_bytes, Tier.MEMORY)
-    ledger = _ledger(plan, meters, gauges, events)
+    if semantic is not None:
+        semantic.follower.start(exact)
     targets = make_targets(plan, events)
-    renderings = Renderings(max_bytes=settings.stores.memory.max_bytes // RENDERINGS_SHARE)
-    classes = request_classes(settings)
     return House(
         plan=plan,
         clock=clock,
         events=events,
         secret=plan.secret,
         targets=targets,
-        intake=Intake(
-            targets, classes, routes(settings, classes), extra_headers=settings.exact.extra_headers
-        ),
+        intake=_intake(settings, targets, phrased=semantic is not None),
         exact=exact,
         flights=flights,
-        runner=Runner(
-            exact,
-            Lookups(exact, renderings, clock=clock),
-            flights,
-            renderings,
-            clock=clock,
-            events=events,
-            max_wait_seconds=settings.single_flight.max_wait_seconds,
-        ),
+        runner=_runner(settings, exact, flights, paraphrases, clock=clock, events=events),
+        semantic=semantic,
+        feedback=None if semantic is None else Feedback(exact, store, clock=clock, events=events),
         neighbours=neighbours,
         meters=meters,
         gauges=gauges,
-        ledger=ledger,
+        ledger=_ledger(plan, meters, gauges, events),
         store=store,
         disk_watch=DiskWatch(store, gauges) if isinstance(store, DiskStore) else None,
         log=log,
+    )
+
+
+def _intake(settings: Settings, targets: Targets, *, phrased: bool) -> Intake:
+    classes = request_classes(settings)
+    return Intake(
+        targets,
+        classes,
+        routes(settings, classes),
+        extra_headers=settings.exact.extra_headers,
+        phrased=phrased,
+    )
+
+
+def _runner(
+    settings: Settings,
+    exact: ExactLayer,
+    flights: Flights,
+    paraphrases: Paraphrases | None,
+    *,
+    clock: Clock,
+    events: EventSink,
+) -> Runner:
+    renderings = Renderings(max_bytes=settings.stores.memory.max_bytes // RENDERINGS_SHARE)
+    return Runner(
+        exact,
+        Lookups(exact, renderings, clock=clock, paraphrases=paraphrases),
+        flights,
+        renderings,
+        clock=clock,
+        events=events,
+        max_wait_seconds=settings.single_flight.max_wait_seconds,
+    )
+
+
+def _semantic(
+    plan: Plan, store: DiskStore | Alone, clock: Clock, events: EventSink, gauges: Gauges
+) -> "SemanticRooms | None":
+    if plan.embedder is None and plan.settings.semantic.embedder != "endpoint":
+        return None
+    from stepwell.assembly.semantic import build_semantic  # noqa: PLC0415  (an extra)
+
+    return build_semantic(
+        plan.settings,
+        plan.embedder,
+        plan.data_dir,
+        store,
+        clock=clock,
+        events=events,
+        gauges=gauges,
     )
 
 
@@ -198,12 +255,11 @@ def _memory(settings: Settings, clock: Clock, events: EventSink) -> MemoryStore:
 
 async def _store(
     plan: Plan, memory: MemoryStore, clock: Clock, events: EventSink
-) -> tuple[Store, Feed]:
+) -> DiskStore | Alone:
     table = plan.settings.stores.disk
     if plan.data_dir is None or not table.enabled:
-        alone = Alone(memory)
-        return alone, alone
-    disk = await DiskStore.open(
+        return Alone(memory)
+    return await DiskStore.open(
         plan.data_dir / ENTRIES_DIRECTORY,
         max_bytes=table.max_bytes,
         clock=clock,
@@ -211,7 +267,6 @@ async def _store(
         timeout_seconds=table.timeout_seconds,
         linger_seconds=LINGER_SECONDS,
     )
-    return disk, disk
 
 
 async def _neighbours(plan: Plan, find: Callable[[CacheKey], Flight | None]) -> Neighbours | None:

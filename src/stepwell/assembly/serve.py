@@ -14,6 +14,7 @@ from uvicorn import Config, Server
 from uvicorn.supervisors import Multiprocess
 
 from stepwell.assembly.checks import check, data_directory, make_usable, secret_of, warnings
+from stepwell.assembly.embedder import host_embedder
 from stepwell.assembly.house import Plan
 from stepwell.assembly.listening import listening
 from stepwell.assembly.settings import Settings
@@ -44,8 +45,14 @@ def serve(settings: Settings, say: Say) -> None:
         say(f"Warning: {warning}")
     signal.signal(signal.SIGTERM, _leave)
     here = listening(settings.server.host, settings.server.port)
-    with here as sock, _engine(settings, data_dir, say) as engine:
-        plan = Plan(settings, data_dir, secret, engine)
+    with (
+        here as sock,
+        _engine(settings, data_dir, say) as engine,
+        host_embedder(settings, say) as embedder,
+    ):
+        if embedder is None and settings.semantic.embedder == "auto":
+            say("Answers to other words are off: the extra 'semantic' is not installed.")
+        plan = Plan(settings, data_dir, secret, engine, embedder)
         host, port = sock.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         say(f"Stepwell listens on http://{shown}:{port}/v1")

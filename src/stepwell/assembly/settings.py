@@ -25,6 +25,8 @@ Bytes = Annotated[int, Meta(ge=1_024, le=1 << 50)]
 Name = Annotated[str, Meta(pattern="^[a-z][a-z0-9_-]{0,63}$")]
 EnvName = Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
 Text = Annotated[str, Meta(min_length=1)]
+Similarity = Annotated[float, Meta(ge=0, le=1)]
+"""Cosine similarity; never a distance."""
 Url = Annotated[str, Meta(pattern="^https?://[^ ]+$")]
 
 
@@ -183,6 +185,68 @@ class SingleFlight(Table, frozen=True):
     """How long a follower waits for the leader's reply to begin before it asks itself."""
 
 
+class Levels(Table, frozen=True):
+    """``[semantic.levels]``: what the acceptance levels mean. ``stepwell tune`` finds them."""
+
+    strict: Similarity | None = None
+    """Least cosine similarity for ``strict``. Default of each: as measured for the embedder."""
+    general: Similarity | None = None
+    """The same for ``general``."""
+    faq: Similarity | None = None
+    """The same for ``faq``."""
+
+
+class EmbeddingEndpoint(Table, frozen=True):
+    """``[semantic.endpoint]``: a server with OpenAI's ``/v1/embeddings``."""
+
+    base_url: Url
+    """With the version: ``http://127.0.0.1:8001/v1``."""
+    model: Text
+    """Name of the model there."""
+    dimensions: Annotated[int, Meta(ge=1, le=65_536)]
+    """Width of its vectors. A reply of another width is an error."""
+    ask_for_dimensions: bool = False
+    """Send ``dimensions`` along, for models that can shorten their vectors."""
+    window_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] = 512
+    """Longest text the model reads; longer ones are not looked up by meaning."""
+    api_key_env: EnvName | None = None
+    """Variable with the key to send."""
+    prefix: str = ""
+    """Put before every text, if the model was trained so (``query: ``)."""
+    revision: str = ""
+    """Change it when the server's model changes under the same name."""
+
+
+class Semantic(Table, frozen=True):
+    """``[semantic]``: answers to questions in other words."""
+
+    embedder: Literal["auto", "multilingual", "english", "endpoint", "off"] = "auto"
+    """What turns texts into vectors. ``multilingual``: English and Chinese, bundled. ``english``:
+    half the cost, bundled. ``endpoint``: a server. ``auto``: ``multilingual`` if it is installed,
+    else off."""
+    endpoint: EmbeddingEndpoint | None = None
+    timeout_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.05
+    """How long an embedding may take; the most that looking for other words adds to a miss."""
+    threads: Annotated[int, Meta(ge=1, le=256)] | None = None
+    """Texts a bundled embedder works on at a time. Default: one per core, at most 4."""
+    levels: Levels = field(default_factory=Levels)
+    reuse_similarity: Similarity | None = None
+    """From this similarity on, a question that is not near enough for its answer is handed to the
+    prefix layer as a hint. Default: as measured for the embedder."""
+    temperature_tolerance: Annotated[float, Meta(ge=0, le=2)] = 0.1
+    """How much the temperatures of two requests may differ."""
+    max_points: Annotated[int, Meta(ge=1, le=100_000_000)] = 1_000_000
+    """Questions that can be found by meaning; beyond, the next to expire leaves."""
+
+    def __post_init__(self) -> None:
+        if (self.embedder == "endpoint") != (self.endpoint is not None):
+            raise ValueError(
+                'embedder = "endpoint" needs [semantic.endpoint]'
+                if self.embedder == "endpoint"
+                else '[semantic.endpoint] goes with embedder = "endpoint"'
+            )
+
+
 class Class(Table, frozen=True):
     """``[classes.NAME]``: rules for a kind of request. What is left out stays as built in."""
 
@@ -260,6 +324,7 @@ class Settings(Table, frozen=True):
     exact: Exact = field(default_factory=Exact)
     stores: Stores = field(default_factory=Stores)
     single_flight: SingleFlight = field(default_factory=SingleFlight)
+    semantic: Semantic = field(default_factory=Semantic)
     classes: dict[Name, Class] = field(default_factory=dict)
     routes: tuple[RouteRule, ...] = ()
     """The first that matches chooses the class, if the request itself does not."""

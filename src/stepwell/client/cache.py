@@ -1,14 +1,16 @@
 """The cache as an object in a program."""
 
+import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import orjson
 
+from stepwell.assembly.embedder import embedder_process
 from stepwell.assembly.house import House, MakeTargets, Plan, build_house
 from stepwell.assembly.secret import secret_beside
 from stepwell.assembly.settings import Settings
@@ -29,6 +31,9 @@ from stepwell.pipeline.repeats import Repeats
 from stepwell.pipeline.served import Served
 from stepwell.telemetry.savings import Statement, draw_up
 from stepwell.wire.endpoint import endpoint_of
+
+if TYPE_CHECKING:
+    from stepwell.embedding.supervisor import EmbedderProcess
 
 Request = Mapping[str, Any]
 """The body of an OpenAI request, as a dictionary."""
@@ -74,6 +79,7 @@ class Cache:
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._tenant_name = tenant
         self._house: House | None = None
+        self._embedder: EmbedderProcess | None = None
         self._tenant: Tenant | None = None
         self._repeats: Repeats | None = None
 
@@ -85,9 +91,14 @@ class Cache:
             StoreUnavailable: The data directory cannot be used.
         """
         secret = secret_beside(self._data_dir)
-        self._house = await build_house(
-            Plan(self._settings, self._data_dir, secret), _http_targets()
-        )
+        self._embedder = embedder_process(self._settings, _ignore)
+        address = None if self._embedder is None else self._embedder.start()
+        plan = Plan(self._settings, self._data_dir, secret, embedder=address)
+        try:
+            self._house = await build_house(plan, _http_targets())
+        except BaseException:
+            await self._stop_embedder()
+            raise
         self._tenant = Tenant(f"name:{self._tenant_name}", secret)
         self._repeats = Repeats(
             self._house.runner,
@@ -106,7 +117,10 @@ class Cache:
     ) -> None:
         """Write what is pending and close everything."""
         house, self._house, self._repeats = self._entered(), None, None
-        await house.aclose()
+        try:
+            await house.aclose()
+        finally:
+            await self._stop_embedder()
 
     async def lookup(self, request: Request) -> CachedAnswer | None:
         """Return the cached answer to ``request``, or ``None``. Asks no model server.
@@ -227,6 +241,11 @@ class Cache:
         """Return what this process's cache saved since it was entered."""
         return draw_up(self._entered().meters.values())
 
+    async def _stop_embedder(self) -> None:
+        process, self._embedder = self._embedder, None
+        if process is not None:
+            await asyncio.to_thread(process.stop)
+
     def _remembered(self, request: Request) -> CachedAnswer | None:
         """Answer a repeat of a request to `lookup` or `complete` from memory, or not at all."""
         house, repeats = self._entered(), self._repeated()
@@ -286,6 +305,10 @@ class Cache:
         if self._tenant is None:
             raise RuntimeError("Use the cache inside `async with`.")
         return self._tenant
+
+
+def _ignore(_line: str) -> None:
+    """Take what the embedder's process reports; the events tell of failures."""
 
 
 def _http_targets() -> MakeTargets:

@@ -8,11 +8,14 @@ import msgspec
 
 from stepwell.assembly.settings import Settings, load_settings, parse_settings
 
+_QUIET = {"log": {"target": "off"}, "semantic": {"embedder": "off"}}
+"""A library writes nothing and starts no process unless it is told to."""
+
 
 def settings_of(
     given: Settings | Mapping[str, Any] | Path | str | None, upstream: str | None = None
 ) -> Settings:
-    """Return checked settings; without any, a library writes no log.
+    """Return checked settings; without any, a library writes no log and starts no embedder.
 
     Args:
         given: Parsed settings, plain tables, or a file.
@@ -27,9 +30,9 @@ def settings_of(
         case Path() | str():
             settings = load_settings(Path(given))
         case None:
-            settings = parse_settings({"log": {"target": "off"}})
+            settings = parse_settings(_QUIET)
         case _:
-            settings = parse_settings({"log": {"target": "off"}, **given})
+            settings = parse_settings({**_QUIET, **given})
     if upstream is not None:
         tables = msgspec.to_builtins(settings)
         settings = parse_settings({**tables, "upstreams": {"upstream": {"base_url": upstream}}})

@@ -133,6 +133,11 @@ JUDGED = Metric(
     "Answers to other words of which somebody said whether they were right.",
     ("verdict", "by"),
 )
+SEMANTIC_POINTS = Metric(
+    "stepwell_semantic_points",
+    Kind.GAUGE,
+    "Questions that can be found by meaning, summed over workers, of which each sees about all.",
+)
 SAVED_TOKENS = Metric(
     "stepwell_saved_tokens_total",
     Kind.COUNTER,
@@ -237,7 +242,7 @@ BUILD_INFO = Metric(
 CATALOGUE = (
     *(REQUESTS, REQUEST_SECONDS, FIRST_BYTE_SECONDS, STAGE_SECONDS, IN_FLIGHT),
     *(SAVED_TOKENS, SAVED_SECONDS, SAVED_MONEY, SPENT_TOKENS, SPENT_MONEY, UNPRICED_TOKENS),
-    *(SEMANTIC_LOOKUPS, SEMANTIC_SECONDS, SEMANTIC_SIMILARITY, JUDGED),
+    *(SEMANTIC_LOOKUPS, SEMANTIC_SECONDS, SEMANTIC_SIMILARITY, JUDGED, SEMANTIC_POINTS),
     *(UPSTREAM_SECONDS, UPSTREAM_FIRST_BYTE_SECONDS, UPSTREAM_ERRORS),
     *(ENTRIES, BYTES, STORED, STORED_BYTES, FILL_REFUSED, EVICTIONS, EVICTED_BYTES),
     *(DEGRADED, WORKERS, BUILD_INFO),

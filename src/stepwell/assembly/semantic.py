@@ -1,0 +1,166 @@
+"""Builds the semantic layer: embedder, index, acceptance, and what keeps them in step."""
+
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from stepwell.assembly.environment import secret_from
+from stepwell.assembly.settings import EmbeddingEndpoint, Semantic, Settings
+from stepwell.core.clock import Clock
+from stepwell.core.names import Level
+from stepwell.core.ports import EventSink
+from stepwell.core.vectors import Embedder
+from stepwell.embedding.supervisor import EmbedderAddress
+from stepwell.semantic.acceptance.calibration import UNCALIBRATED, Calibration, packaged
+from stepwell.semantic.acceptance.threshold import Threshold
+from stepwell.semantic.acceptance.verdict import Acceptance
+from stepwell.semantic.denials import Denials
+from stepwell.semantic.follower import FollowedStore, SemanticFollower
+from stepwell.semantic.index.bounds import Bounds
+from stepwell.semantic.index.index import VectorIndex
+from stepwell.semantic.index.manifest import Identity
+from stepwell.semantic.layer import SemanticLayer, Tolerances
+from stepwell.telemetry import catalogue
+from stepwell.telemetry.gauges import Gauges
+
+INDEX_DIRECTORY = "semantic"
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticRooms:
+    """The semantic layer of one process, put together."""
+
+    embedder: Embedder
+    index: VectorIndex
+    layer: SemanticLayer
+    follower: SemanticFollower
+    scratch: Path | None
+    """Where the index is, if nothing is to be kept."""
+
+    async def aclose(self) -> None:
+        """Write down what would have to be embedded again, and release everything."""
+        await self.follower.aclose()
+        await self.layer.aclose()
+        await self.index.aclose()
+        await self.embedder.aclose()
+        if self.scratch is not None:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def build_semantic(
+    settings: Settings,
+    address: EmbedderAddress | None,
+    data_dir: Path | None,
+    store: FollowedStore,
+    *,
+    clock: Clock,
+    events: EventSink,
+    gauges: Gauges,
+) -> SemanticRooms:
+    """Return the semantic layer that ``settings`` describe, on the running event loop.
+
+    Args:
+        settings: Checked.
+        address: Where the host's embedder is; ``None`` with an embedding endpoint.
+        data_dir: Where the index is kept; ``None``: nowhere.
+        store: What it follows.
+        clock: The time.
+        events: Hears what happens.
+        gauges: Shows how much there is.
+
+    Raises:
+        ConfigError: A setting cannot be used.
+    """
+    table = settings.semantic
+    embedder = make_embedder(table, address)
+    scratch = Path(tempfile.mkdtemp(prefix="stepwell-index-")) if data_dir is None else None
+    base = data_dir / INDEX_DIRECTORY if data_dir is not None else scratch
+    assert base is not None  # noqa: S101  (one of the two is there)
+    index = VectorIndex(
+        base / _folder_name(embedder.model_id),
+        Identity(embedder.model_id, embedder.dimensions),
+        bounds=Bounds(max_points=table.max_points),
+        clock=clock,
+        events=events,
+    )
+    calibration = calibration_of(table, embedder.model_id)
+    denials = Denials()
+    layer = SemanticLayer(
+        embedder,
+        index,
+        make_acceptance(calibration),
+        denials,
+        clock=clock,
+        events=events,
+        tolerances=Tolerances(table.temperature_tolerance, calibration.reuse_similarity),
+    )
+    follower = SemanticFollower(layer, index, denials, store, clock=clock, events=events)
+    gauges.watch(catalogue.SEMANTIC_POINTS, lambda: index.contents().points)
+    return SemanticRooms(embedder, index, layer, follower, scratch)
+
+
+def make_embedder(table: Semantic, address: EmbedderAddress | None) -> Embedder:
+    """Return the embedder of a process: the host's own, or an endpoint's.
+
+    Raises:
+        ConfigError: A setting cannot be used.
+    """
+    if address is None:
+        return _endpoint_embedder(table)
+    from stepwell.embedding.remote import RemoteEmbedder  # noqa: PLC0415
+
+    return RemoteEmbedder(address.socket, address.facts, budget_seconds=table.timeout_seconds)
+
+
+def _endpoint_embedder(table: Semantic) -> Embedder:
+    from stepwell.embedding.endpoint import Endpoint, EndpointEmbedder  # noqa: PLC0415  (aiohttp)
+
+    given = table.endpoint or EmbeddingEndpoint(base_url="", model="", dimensions=1)
+    key = None
+    if given.api_key_env is not None:
+        key = secret_from(given.api_key_env, setting="semantic.endpoint.api_key_env")
+    endpoint = Endpoint(
+        given.base_url.rstrip("/"),
+        given.model,
+        given.dimensions,
+        given.window_tokens,
+        api_key=key,
+        asks_dimensions=given.ask_for_dimensions,
+        prefix=given.prefix,
+        revision=given.revision,
+    )
+    return EndpointEmbedder(endpoint, budget_seconds=table.timeout_seconds)
+
+
+def calibration_of(table: Semantic, model_id: str) -> Calibration:
+    """Return what the levels mean: as set, else as measured for the model, else with caution.
+
+    Raises:
+        ConfigError: They contradict each other.
+    """
+    found = packaged(model_id) or UNCALIBRATED
+    given: dict[Level, float] = {
+        "strict": _or(table.levels.strict, found.min_similarity["strict"]),
+        "general": _or(table.levels.general, found.min_similarity["general"]),
+        "faq": _or(table.levels.faq, found.min_similarity["faq"]),
+    }
+    return replace(
+        found,
+        min_similarity=given,
+        reuse_similarity=_or(table.reuse_similarity, found.reuse_similarity),
+    )
+
+
+def make_acceptance(calibration: Calibration) -> Acceptance:
+    """Return what decides about candidates."""
+    return Threshold(calibration)
+
+
+def _or(given: float | None, measured: float) -> float:
+    return measured if given is None else given
+
+
+def _folder_name(model_id: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._@-]", "_", model_id)[:100]
