@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stepwell.embedding.recipes import E5
+from stepwell.embedding.supervisor import EmbedderAddress, EmbedderProcess
 from support.gateway import Gateway, StartGateway, running_gateway
 from support.mount import mount, unmount
 
@@ -35,6 +37,33 @@ async def gateway(start_gateway: StartGateway) -> AsyncIterator[Gateway]:
     """A gateway with default settings."""
     async with start_gateway() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbedderAddress]:
+    """The bundled multilingual embedder, running; one for all tests."""
+    process = EmbedderProcess(
+        E5, cache=tmp_path_factory.mktemp("models"), threads=2, report=lambda _: None
+    )
+    address = process.start()
+    assert process.wait_until_serving(120)
+    yield address
+    process.stop()
+
+
+@pytest.fixture
+def start_semantic(
+    upstream: FakeUpstream, tmp_path: Path, embedder: EmbedderAddress
+) -> StartGateway:
+    """Start gateways that answer other words too; they share a data directory."""
+
+    def start(**settings: Any) -> AbstractAsyncContextManager[Gateway]:
+        # Patience: other tests may have the processors.
+        semantic = {"timeout_seconds": 10.0, **settings.pop("semantic", {})}
+        tables = {"semantic": semantic, **settings}
+        return running_gateway(tmp_path / "data", upstream.base_url, tables, embedder=embedder)
+
+    return start
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import uvicorn
+from stepwell.embedding.supervisor import EmbedderAddress
 
 from stepwell.assembly.house import Plan
 from stepwell.assembly.settings import parse_settings
@@ -85,7 +86,11 @@ StartGateway = Callable[..., AbstractAsyncContextManager[Gateway]]
 
 @contextlib.asynccontextmanager
 async def running_gateway(
-    data_dir: Path, base_url: str, settings: dict[str, Any] | None = None
+    data_dir: Path,
+    base_url: str,
+    settings: dict[str, Any] | None = None,
+    *,
+    embedder: EmbedderAddress | None = None,
 ) -> AsyncIterator[Gateway]:
     """Run a gateway in this event loop, on the real protocol, until the block ends."""
     tables: dict[str, Any] = {
@@ -93,7 +98,9 @@ async def running_gateway(
         "log": {"target": "off"},
     }
     tables.update(settings or {})
-    plan = Plan(parse_settings(tables), data_dir, SECRET, boot="test", version="test")
+    plan = Plan(
+        parse_settings(tables), data_dir, SECRET, embedder=embedder, boot="test", version="test"
+    )
     data_dir.mkdir(exist_ok=True)  # noqa: ASYNC240  (a test's own directory)
     sock = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
