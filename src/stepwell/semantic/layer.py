@@ -146,7 +146,7 @@ class SemanticLayer:
             phrasing.temperature, candidate.temperature, self._tolerances.temperature
         ):
             return Refused("temperature", f"made at temperature {candidate.temperature}")
-        pair = Pair(asked, read(candidate.text), candidate.similarity)
+        pair = Pair(candidate.key, asked, read(candidate.text), candidate.similarity)
         verdict = self._acceptance.judge(pair, terms.level, terms.min_similarity)
         return verdict if isinstance(verdict, Refused) else None
 

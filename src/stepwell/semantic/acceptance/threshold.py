@@ -17,6 +17,16 @@ class Threshold:
         """As `Acceptance.judge`."""
         least = max(self._calibration.min_similarity[level], min_similarity)
         if pair.similarity < least:
-            return Refused(TOO_FAR, f"below {least:.3f}")
-        found = difference(pair.asked, pair.stored)
-        return Accepted() if found is None else Refused(found.kind, str(found))
+            return too_far(least)
+        return through_valve(pair)
+
+
+def too_far(least: float) -> Refused:
+    """Return the refusal of what is less similar than it must be."""
+    return Refused(TOO_FAR, f"below {least:.3f}")
+
+
+def through_valve(pair: Pair) -> Verdict:
+    """Return what the safety valve says."""
+    found = difference(pair.asked, pair.stored)
+    return Accepted() if found is None else Refused(found.kind, str(found))

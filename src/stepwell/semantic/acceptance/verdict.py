@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from stepwell.core.names import Level
+from stepwell.core.names import CacheKey, Level
 from stepwell.semantic.valve.reading import Reading
 
 TOO_FAR = "similarity"
@@ -14,6 +14,8 @@ TOO_FAR = "similarity"
 class Pair:
     """What was asked, and a stored question that lies near."""
 
+    key: CacheKey
+    """The entry of the stored question."""
     asked: Reading
     stored: Reading
     similarity: float

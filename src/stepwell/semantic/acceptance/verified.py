@@ -1,0 +1,54 @@
+"""The policy that learns from judged hits where each entry's boundary lies."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from stepwell.core.names import CacheKey, Level
+from stepwell.semantic.acceptance.boundary import Boundary
+from stepwell.semantic.acceptance.calibration import Calibration
+from stepwell.semantic.acceptance.threshold import through_valve, too_far
+from stepwell.semantic.acceptance.verdict import Pair, Refused, Verdict
+
+
+class Boundaries(Protocol):
+    """What is known of single entries; `stepwell.semantic.evidence.Evidence`."""
+
+    def boundary(self, key: CacheKey) -> Boundary | None:
+        """Return where the entry's boundary lies, or ``None`` while too few hits were judged."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Accepts by the level until an entry's hits have been judged, then by its own boundary too.
+
+    ``max_error`` bounds, for each level, the share of an entry's hits that are wrong:
+
+    - Nearer than the level demands: accepted, unless the entry's judged hits make it likely that
+      more than that share is wrong here.
+    - Farther, but not farther than the loosest level allows: accepted only if they make it sure
+      that at most that share is.
+
+    The safety valve is asked in every case. Pure but for what ``boundaries`` knows.
+    """
+
+    calibration: Calibration
+    boundaries: Boundaries
+    max_error: Mapping[Level, float]
+
+    def judge(self, pair: Pair, level: Level, min_similarity: float) -> Verdict:
+        """As `Acceptance.judge`."""
+        demanded = self.calibration.min_similarity[level]
+        floor = self.calibration.min_similarity["faq"]
+        least = max(min_similarity, min(floor, demanded))
+        if pair.similarity < least:
+            return too_far(max(demanded, min_similarity))
+        boundary = self.boundaries.boundary(pair.key)
+        enough = 1.0 - self.max_error[level]
+        if pair.similarity < demanded:
+            if boundary is None or boundary.surely_right(pair.similarity) < enough:
+                return too_far(demanded)
+        elif boundary is not None and boundary.likely_right(pair.similarity) < enough:
+            return Refused("judged", f"judged hits: right from {boundary.middle:.3f} on")
+        return through_valve(pair)
