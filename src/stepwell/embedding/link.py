@@ -1,0 +1,130 @@
+"""A connection to the host's embedder, seen from a worker."""
+
+import asyncio
+
+import numpy as np
+
+from stepwell.core.errors import EmbeddingError
+from stepwell.embedding.encoder import Row
+from stepwell.embedding.flights import Settle
+from stepwell.embedding.frames import (
+    Ask,
+    BadFrame,
+    Computed,
+    Failed,
+    Frames,
+    Hello,
+    Refused,
+    answer,
+    frame,
+)
+from stepwell.embedding.recipes import Facts
+
+LENGTH_TOLERANCE = 1e-3
+"""How far from 1 the length of a vector may be that was rounded to float32."""
+
+
+class Link(asyncio.Protocol):
+    """One connection. Whatever goes wrong on it settles all that was asked over it."""
+
+    def __init__(self, facts: Facts) -> None:
+        """Expect the embedder of ``facts`` at the other end."""
+        self._facts = facts
+        self._frames = Frames()
+        self._transport: asyncio.Transport | None = None
+        self._asked: dict[int, tuple[str, Settle, float]] = {}
+        self._number = 0
+        self._clock = asyncio.get_running_loop().time
+        self.greeted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the embedder has said that it is the right one; else has an EmbeddingError."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be asked."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def waiting_seconds(self) -> float:
+        """How long the oldest question has waited for its answer."""
+        for _, _, asked_at in self._asked.values():
+            return self._clock() - asked_at
+        return 0.0
+
+    def ask(self, text: str, settle: Settle) -> None:
+        """Send ``text``; ``settle`` takes what becomes of it. Never waits."""
+        if self._transport is None or not self.is_open:
+            settle(text, EmbeddingError("the connection to the embedder is gone"))
+            return
+        self._number += 1
+        self._asked[self._number] = text, settle, self._clock()
+        self._transport.write(frame(Ask(self._number, text)))
+
+    def close(self) -> None:
+        """Break the connection."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101  (a stream's always is)
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Settle everything."""
+        self._transport = None
+        error = EmbeddingError(f"the connection to the embedder is gone: {exc or 'it ended'}")
+        if not self.greeted.done():
+            self.greeted.set_exception(error)
+        asked, self._asked = self._asked, {}
+        for text, settle, _ in asked.values():
+            settle(text, error)
+
+    def data_received(self, data: bytes) -> None:
+        """Take answers."""
+        try:
+            for body in self._frames.feed(data):
+                self._take(body)
+        except BadFrame:
+            self.close()
+
+    def _take(self, body: bytes) -> None:
+        said = answer(body)
+        if isinstance(said, Hello):
+            self._greet(said)
+            return
+        # One that was not asked for is of a text that has been given up.
+        text, settle, _ = self._asked.pop(said.number, (None, None, None))
+        if text is not None and settle is not None:
+            settle(text, self._outcome(said))
+
+    def _greet(self, hello: Hello) -> None:
+        if hello.model_id != self._facts.model_id:
+            if not self.greeted.done():
+                self.greeted.set_exception(
+                    EmbeddingError(f"{hello.model_id} answers instead of {self._facts.model_id}")
+                )
+            self.close()
+        elif not self.greeted.done():
+            self.greeted.set_result(None)
+
+    def _outcome(self, said: object) -> Row | EmbeddingError:
+        match said:
+            case Computed(floats=floats):
+                return checked_vector(floats, self._facts.dimensions)
+            case Refused(why=why):
+                return why
+            case Failed(message=message):
+                return EmbeddingError(message)
+            case _:
+                return EmbeddingError(f"the embedder answered {type(said).__name__}")
+
+
+def checked_vector(floats: bytes, dimensions: int) -> Row | EmbeddingError:
+    """Return a vector that was sent, or what is wrong with it."""
+    if len(floats) != 4 * dimensions:
+        return EmbeddingError(f"a vector of {len(floats)} bytes instead of {4 * dimensions}")
+    vector = np.frombuffer(floats, "<f4").astype(np.float32, copy=False)
+    # Not a number is in no range.
+    if not abs(float(vector @ vector) - 1) < LENGTH_TOLERANCE:
+        return EmbeddingError("a vector that is not of length 1")
+    return vector

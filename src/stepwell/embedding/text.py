@@ -1,0 +1,27 @@
+"""What is done to a text before any embedder sees it, and what can be said without a model."""
+
+from stepwell.core.vectors import Unfit
+
+CHARACTERS_PER_TOKEN = 16
+"""No piece of the bundled vocabularies is longer."""
+
+
+def readable(text: str) -> str:
+    """Return ``text`` with lone surrogates, which no encoding has, as replacement characters."""
+    return (
+        text
+        if text.isascii()
+        else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    )
+
+
+def plainly_unfit(text: str, window_tokens: int) -> Unfit | None:
+    """Return why no model needs to look at ``text``: it is empty, or longer than any window.
+
+    Costs one pass over the text.
+    """
+    words = text.split()
+    if not words:
+        return Unfit.EMPTY
+    characters = sum(map(len, words)) + len(words) - 1
+    return Unfit.OVER_WINDOW if characters > window_tokens * CHARACTERS_PER_TOKEN else None
