@@ -7,6 +7,8 @@ from enum import StrEnum
 class Kind(StrEnum):
     """What differs. The value is the refusal's name in trails, metrics and reports."""
 
+    LANGUAGE = "language"
+    """Another language, or one in which nobody here knows how to say no."""
     LITERAL = "literal"
     """Quoted or fenced text, which must match to the letter."""
     NUMBER = "number"
