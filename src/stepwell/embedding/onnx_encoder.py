@@ -63,8 +63,8 @@ class OnnxEncoder:
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, network: Network) -> None:
         """Put the parts together."""
         self._recipe = recipe
-        self._tokenizer = tokenizer
-        self._network = network
+        self.tokenizer = tokenizer
+        self.network = network
         self._mean = mean_vector(recipe)
 
     def encode(self, text: str) -> Vector | Unfit:
@@ -77,11 +77,11 @@ class OnnxEncoder:
         unfit = plainly_unfit(text, recipe.window_tokens)
         if unfit is not None:
             return unfit
-        tokens = self._tokenizer.tokens(readable(text))
+        tokens = self.tokenizer.tokens(readable(text))
         unfit = judge(
             tokens, window_tokens=recipe.window_tokens, unknown_share=recipe.unknown_share
         )
         if unfit is not None or tokens is None:
             return unfit or Unfit.EMPTY
-        vector = unit(self._network.mean_state([*tokens.ids]))
+        vector = unit(self.network.mean_state([*tokens.ids]))
         return vector if self._mean is None else unit(vector - self._mean)
