@@ -1,6 +1,7 @@
 """A connection to the host's embedder, seen from a worker."""
 
 import asyncio
+from typing import cast
 
 import numpy as np
 
@@ -66,8 +67,8 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101  (a stream's always is)
-        self._transport = transport
+        # Not of the class on every loop: uvloop's transports only look like it.
+        self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Settle everything."""

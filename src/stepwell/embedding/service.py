@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import cast
 
 from stepwell.core.errors import EmbeddingError
 from stepwell.core.vectors import Unfit
@@ -78,8 +79,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say hello."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101  (a stream's always is)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
         self._say(self._hello)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
