@@ -1,5 +1,6 @@
 """A house without a server, for commands that look at the same stores as a running gateway."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -7,22 +8,31 @@ from pathlib import Path
 import msgspec
 
 from stepwell.assembly.checks import data_directory, secret_of
+from stepwell.assembly.embedder import embedder_process
 from stepwell.assembly.house import House, Plan, build_house
 from stepwell.assembly.settings import Log, Settings
 from stepwell.assembly.upstreams import http_targets
 from stepwell.core.errors import ConfigError
 from stepwell.engines.embedded import MODEL, EngineAddress, engine_identity
 
+_PATIENCE_SECONDS = 120.0
+"""For loading an embedder, or converting it, and for embedding what its index lacks."""
+
 _NOWHERE = "http://127.0.0.1:9/v1"
 """The discard port: nothing is sent to the embedded model from here."""
 
 
 @asynccontextmanager
-async def offline_house(settings: Settings) -> AsyncIterator[House]:
+async def offline_house(settings: Settings, *, by_meaning: bool = False) -> AsyncIterator[House]:
     """Build the house of ``settings`` on the data directory that is there.
 
     It makes the same keys as the gateway, sees the same entries, and its invalidations reach the
     running workers at once. It asks no model server and starts none.
+
+    Args:
+        settings: As the gateway has them.
+        by_meaning: With the semantic layer, if there is one: its embedder is started, and the
+            house is there when that is loaded and all entries are found.
 
     Raises:
         ConfigError: A setting cannot be used, or there is no data yet.
@@ -36,11 +46,21 @@ async def offline_house(settings: Settings) -> AsyncIterator[House]:
         server=msgspec.structs.replace(settings.server, workers=1),
     )
     secret, engine = secret_of(settings, data_dir), _engine(settings, data_dir)
-    house = await build_house(Plan(quiet, data_dir, secret, engine), http_targets)
+    process = embedder_process(settings, lambda _: None) if by_meaning else None
     try:
-        yield house
+        embedder = None if process is None else process.start()
+        if process is not None:
+            await asyncio.to_thread(process.wait_until_serving, _PATIENCE_SECONDS)
+        house = await build_house(Plan(quiet, data_dir, secret, engine, embedder), http_targets)
+        try:
+            if house.semantic is not None:
+                await house.semantic.follower.wait_until_current(_PATIENCE_SECONDS)
+            yield house
+        finally:
+            await house.aclose()
     finally:
-        await house.aclose()
+        if process is not None:
+            await asyncio.to_thread(process.stop)
 
 
 def _engine(settings: Settings, data_dir: Path) -> EngineAddress | None:

@@ -101,7 +101,7 @@ async def _explain(settings: Settings, options: argparse.Namespace) -> dict[str,
     body, headers = parse_body(raw), _headers(options.header)
     with needs("gateway"):
         from stepwell.assembly.offline import offline_house  # noqa: PLC0415  (an extra)
-    async with offline_house(settings) as house:
+    async with offline_house(settings, by_meaning=True) as house:
         endpoint = Endpoint(options.endpoint) if options.endpoint else endpoint_of(body)
         tenant = _tenant(settings, options, house.secret)
         question = house.intake.take(endpoint, body, headers, tenant).question

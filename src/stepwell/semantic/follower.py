@@ -112,6 +112,7 @@ class SemanticFollower:
         self._knows_judgements = False
         self._heard: list[Judgement] = []
         """What was said while all that was said is being read."""
+        self._is_current = asyncio.Event()
         self._feed: FeedReader | None = None
         self._following: asyncio.Task[None] | None = None
 
@@ -119,6 +120,14 @@ class SemanticFollower:
         """Begin to follow, in the background."""
         self._feed = feed
         self._following = asyncio.create_task(self._follow(feed))
+
+    async def wait_until_current(self, timeout_seconds: float) -> bool:
+        """Return whether all that was in the store has been taken by then, once."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                return await self._is_current.wait()
+        except TimeoutError:
+            return False
 
     async def aclose(self) -> None:
         """Stop; write down what only this worker has, so that the next start need not embed it."""
@@ -172,6 +181,8 @@ class SemanticFollower:
         more = len(arrived) == _AT_ONCE
         if self._after == after:  # else the feed was lost meanwhile
             self._after = last
+            if not more:
+                self._is_current.set()
             if not more and closing is not None:
                 self._index.close_gap(closing)
                 self._closing = self._index.gap

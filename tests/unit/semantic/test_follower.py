@@ -157,7 +157,9 @@ async def test_all_that_came_is_learned_in_order() -> None:
     bench = Bench()
     bench.arrive(*(f"text {number}" for number in range(450)))
     bench.follower.start(bench.store)
-    await eventually(lambda: bench.index.gap is None)
+    assert not await bench.follower.wait_until_current(0.0)
+    assert await bench.follower.wait_until_current(5.0)
+    assert bench.index.gap is None
     assert bench.layer.learned == [f"text {number}" for number in range(450)]
     bench.arrive("late")
     await eventually(lambda: bench.layer.learned[-1] == "late")
