@@ -156,7 +156,9 @@ async def test_explain_stats_invalidate(
 ) -> None:
     """They see what the gateway sees, while it runs, and it obeys them."""
     settings = tmp_path / "stepwell.toml"
-    settings.write_text(f'[upstreams.fake]\nbase_url = "{upstream.base_url}"\n')
+    settings.write_text(
+        f'[semantic]\nembedder = "off"\n[upstreams.fake]\nbase_url = "{upstream.base_url}"\n'
+    )
     (tmp_path / "data").mkdir()
     # The tests' gateway has a fixed secret; the command reads it where a gateway keeps its own.
     (tmp_path / "data" / "namespace.key").write_bytes(bytes(range(32)))
@@ -217,7 +219,7 @@ def test_explain_knows_the_tenants(tmp_path: Path) -> None:
     settings = tmp_path / "stepwell.toml"
     settings.write_text(
         "[auth]\nmode = 'keys'\nkeys = [{ tenant = 'team-a', key_env = 'KEY' }]\n"
-        "[upstreams.x]\nbase_url = 'http://127.0.0.1:9/v1'\n"
+        "[upstreams.x]\nbase_url = 'http://127.0.0.1:9/v1'\n[semantic]\nembedder = 'off'\n"
     )
     file = tmp_path / "request.json"
     file.write_text(json.dumps(question("hi")))

@@ -1,0 +1,17 @@
+"""What all tests share."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+EXACT_ONLY = Path(__file__).parent / "data" / "exact_only.toml"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _exact_only() -> Iterator[None]:
+    """Let commands read settings without the semantic layer, unless they are given a file."""
+    os.environ["STEPWELL_CONFIG"] = str(EXACT_ONLY)
+    yield
+    del os.environ["STEPWELL_CONFIG"]
