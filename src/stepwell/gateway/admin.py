@@ -47,7 +47,7 @@ class SourceMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of ``POST /admin/feedback``."""
 
-    hit: str
+    hit: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{70}$")]
     """As in ``X-Stepwell-Hit``."""
     verdict: Verdict
     delete: bool = False

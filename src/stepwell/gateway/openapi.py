@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 
 from stepwell.core.events import Result
+from stepwell.core.judgement import Verdict
 from stepwell.core.names import Endpoint
-from stepwell.gateway.admin import SourceMove
+from stepwell.gateway.admin import Judged, SourceMove
 from stepwell.gateway.request_schemas import EMBEDDINGS_SCHEMA, REQUEST_SCHEMAS, Schema
 from stepwell.gateway.selection import Invalidation
 from stepwell.telemetry.savings import Statement
@@ -36,7 +37,7 @@ _REFUSALS = {
     400: "The request is wrong in itself, or not HTTP.",
     401: "The API key is not one of the gateway's (auth.mode = keys).",
     403: "The admin routes are for loopback only; set server.admin_token_env.",
-    404: "No upstream serves the model.",
+    404: "No upstream serves the model; or there is no semantic layer.",
     408: "The request did not arrive within server.request_timeout_seconds.",
     413: "The body is larger than allowed: server.max_body_bytes; of admin routes, 64 KiB.",
     415: "The body must be declared as JSON.",
@@ -89,6 +90,14 @@ _REPLY_FIELDS: Schema = {
         "description": "Key of the answer in the cache; for /admin/invalidate.",
         "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
     },
+    "X-Stepwell-Similarity": {
+        "description": "Of an answer to other words: how alike the questions are.",
+        "schema": {"type": "number", "minimum": 0, "maximum": 1},
+    },
+    "X-Stepwell-Hit": {
+        "description": "Names an answer to other words; for /admin/feedback.",
+        "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{70}$"},
+    },
     "X-Stepwell-Bypass": {
         "description": "Why the cache was kept out of it.",
         "schema": {"type": "string"},
@@ -113,7 +122,7 @@ def openapi_document() -> dict[str, Any]:
     server's business and is passed on.
     """
     _, components = msgspec.json.schema_components(
-        (Invalidation, SourceMove, Statement), ref_template=_REF
+        (Invalidation, Judged, SourceMove, Statement), ref_template=_REF
     )
     return {
         "openapi": "3.1.0",
@@ -221,6 +230,7 @@ def _status() -> Schema:
 def _admin() -> Schema:
     counted = _object(matched={"type": "integer"}, removed={"type": "integer"})
     moved = _object(moved={"type": "boolean"})
+    judged = _object(key={"type": "string"}, verdict={"enum": list(Verdict)})
 
     def operation(name: str, summary: str, schema: Schema, *statuses: int) -> Schema:
         answered = {"description": "It is done.", "content": {_JSON: {"schema": schema}}}
@@ -237,6 +247,12 @@ def _admin() -> Schema:
             "post": {
                 **operation("invalidate", "Count, or remove, answers", counted, 413, 415, 503),
                 "requestBody": _json_body(_ref("Invalidation")),
+            }
+        },
+        "/admin/feedback": {
+            "post": {
+                **operation("feedback", "Say whether a hit was right", judged, 404, 413, 415, 503),
+                "requestBody": _json_body(_ref("Judged")),
             }
         },
         "/admin/sources": {
