@@ -1,5 +1,6 @@
 """The truth of a process that shares with nobody: memory is all there is."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -12,8 +13,16 @@ MAX_JUDGEMENTS = 10_000
 """The oldest is forgotten first."""
 
 
-class Countable(Protocol):
+MAX_ARRIVALS = 100_000
+"""Remembered; whoever follows them polls several times a second."""
+
+
+class Holder(Protocol):
     """The part of the memory tier this needs."""
+
+    def get(self, key: CacheKey) -> Entry | None:
+        """Return the entry under ``key``."""
+        ...
 
     def invalidate(self, selector: Selector) -> int:
         """Remove the entries ``selector`` means; return how many."""
@@ -27,23 +36,30 @@ class Countable(Protocol):
 class Alone:
     """A `Store` without a place of its own, and the `Feed` of its changes.
 
-    It holds no entry (memory has been asked before it) and no more than the changes that have not
-    been read. Never fails, never waits. One event loop; not thread-safe.
+    It holds no entry, only the changes that have not been read, and the order in which entries
+    came. Never fails, never waits. One event loop; not thread-safe.
     """
 
-    def __init__(self, memory: Countable) -> None:
+    def __init__(self, memory: Holder) -> None:
         self._memory = memory
         self._unread: list[Change] = []
         self._position = 0
         self._sources: dict[tuple[Namespace, str], str] = {}
+        self._came = 0
+        self._arrivals: list[tuple[Arrival, Arrived]] = []
         self._judgements: dict[PairId, Judgement] = {}
 
-    async def get(self, key: CacheKey) -> Entry | None:  # noqa: ARG002  (the port's signature)
-        """Return ``None``: what memory has not, nobody has."""
-        return None
+    async def get(self, key: CacheKey) -> Entry | None:
+        """Return what memory has under ``key``: what it has not, nobody has."""
+        return self._memory.get(key)
 
-    async def put(self, entry: Entry) -> bool:  # noqa: ARG002  (the port's signature)
-        """Do nothing; memory has it."""
+    async def put(self, entry: Entry) -> bool:
+        """Note that an entry came; memory has it."""
+        if entry.phrasing is not None:
+            self._came += 1
+            self._arrivals.append((Arrival(self._came), Arrived(entry.key, entry.expires_at)))
+            if len(self._arrivals) > MAX_ARRIVALS:
+                del self._arrivals[: MAX_ARRIVALS // 2]
         return True
 
     async def judge(self, judgement: Judgement) -> None:
@@ -58,9 +74,11 @@ class Alone:
         """Return all that are kept, oldest first."""
         return list(self._judgements.values())
 
-    async def arrived(self, after: Arrival, at_most: int) -> tuple[Sequence[Arrived], Arrival]:  # noqa: ARG002  (the port's signature)
-        """Return nothing: nobody else puts anything here."""
-        return (), after
+    async def arrived(self, after: Arrival, at_most: int) -> tuple[Sequence[Arrived], Arrival]:
+        """Return what came to memory after ``after``; some of it may have left again."""
+        first = bisect_right(self._arrivals, after, key=lambda came: came[0])
+        found = self._arrivals[first : first + at_most]
+        return [arrived for _, arrived in found], found[-1][0] if found else after
 
     async def count(self, selector: Selector) -> int:
         """Return how many entries in memory ``selector`` means."""
