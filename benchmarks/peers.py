@@ -90,14 +90,20 @@ def start_upstream(
     )
 
 
+EXACT_ONLY = '[semantic]\nembedder = "off"\n'
+
+
 def start_gateway(
-    directory: Path, upstream_url: str, *, workers: int = 1
+    directory: Path, upstream_url: str, *, workers: int = 1, settings: str = EXACT_ONLY
 ) -> AbstractContextManager[Server]:
     """Run Stepwell's gateway as a user would, with a fresh data directory."""
     port = free_port()
+    file = directory / f"settings-{port}.toml"
+    file.write_text(settings)
     command = [sys.executable, "-m", "stepwell.cli.main", "serve"]
     command += ["--upstream", f"{upstream_url}/v1", "--port", str(port)]
     command += ["--data", str(directory / f"data-{port}"), "--workers", str(workers)]
+    command += ["--config", str(file)]
     return serving(
         command,
         port=port,
