@@ -1,0 +1,183 @@
+"""Numbers, quantities with their units, money, versions."""
+
+import re
+from collections import Counter
+
+from stepwell.semantic.valve.date import lowered
+from stepwell.semantic.valve.difference import Difference, Kind
+from stepwell.semantic.valve.quantities import Quantity, has_pair, has_single, quantities
+from stepwell.semantic.valve.reading import Reading, Script, Word
+from stepwell.semantic.valve.units import Unit, may_be_one, units
+
+
+def number(asked: Reading, stored: Reading) -> Difference | None:
+    """Return the first number, unit or operation in which two texts differ.
+
+    The same numbers must stand in both. In another order they may only if what they count says
+    so. 1 us where neither has any.
+    """
+    one, other = quantities(asked), quantities(stored)
+    if one or other:
+        missing = _missing(one, other, stored), _missing(other, one, asked)
+        if any(missing):
+            return Difference(Kind.NUMBER, *missing)
+        found = _other_unit(one, other) or _other_role(one, other) or _other_sum(asked, stored)
+        if found is not None:
+            return found
+    return _other_measure(asked, stored)
+
+
+Value = tuple[str, bool]
+
+
+def _value(quantity: Quantity) -> Value:
+    return quantity.value, quantity.ordinal
+
+
+def _missing(of: tuple[Quantity, ...], there: tuple[Quantity, ...], other: Reading) -> str:
+    """Return the first number of one text that the other does not have."""
+    lacking = Counter(map(_value, of)) - Counter(map(_value, there))
+    if not lacking:
+        return ""
+    for quantity in of:
+        if _value(quantity) in lacking and not _is_implied(quantity, other):
+            return _shown(quantity)
+    return ""
+
+
+def _is_implied(quantity: Quantity, other: Reading) -> bool:
+    """Return whether the other text says the number in a word that need not be one."""
+    if quantity.ordinal:
+        return False
+    return (quantity.value == "1" and has_single(other)) or (
+        quantity.value == "2" and has_pair(other)
+    )
+
+
+def _shown(quantity: Quantity) -> str:
+    if quantity.ordinal:
+        return f"no. {quantity.value}"
+    return f"{quantity.value} {quantity.unit.name}" if quantity.unit else quantity.value
+
+
+def _other_unit(one: tuple[Quantity, ...], other: tuple[Quantity, ...]) -> Difference | None:
+    """Compare the units of numbers that both texts have once."""
+    there = _once(other)
+    for value, quantity in _once(one).items():
+        counterpart = there.get(value)
+        if counterpart is not None and not may_be_one(quantity.unit, counterpart.unit):
+            return Difference(Kind.NUMBER, _shown(quantity), _shown(counterpart))
+    return None
+
+
+def _once(found: tuple[Quantity, ...]) -> dict[Value, Quantity]:
+    counts = Counter(map(_value, found))
+    return {_value(quantity): quantity for quantity in found if counts[_value(quantity)] == 1}
+
+
+def _other_role(one: tuple[Quantity, ...], other: tuple[Quantity, ...]) -> Difference | None:
+    """Return a difference if the numbers count other things, or stand in another order."""
+    here, there = _by_thing(one), _by_thing(other)
+    shared = here.keys() & there.keys()
+    for thing in sorted(shared):
+        if here[thing] != there[thing]:
+            return Difference(Kind.NUMBER, _told(here, thing), _told(there, thing))
+    both = set(map(_value, one)).intersection(map(_value, other))
+    told = [
+        [q for q in found if _value(q) in both and q.value != "1" and _thing(q) not in shared]
+        for found in (one, other)
+    ]
+    if [_value(q) for q in told[0]] != [_value(q) for q in told[1]]:
+        return Difference(Kind.NUMBER, *(" ".join(map(_shown, found)) for found in told))
+    return None
+
+
+def _thing(quantity: Quantity) -> str:
+    return quantity.noun or (quantity.unit.name if quantity.unit else "")
+
+
+Things = dict[str, Counter[str]]
+
+
+def _by_thing(found: tuple[Quantity, ...]) -> Things:
+    """Return the numbers by what they count."""
+    things: Things = {}
+    for quantity in found:
+        thing = _thing(quantity)
+        if thing and quantity.value != "1":
+            things.setdefault(thing, Counter())[quantity.value] += 1
+    return things
+
+
+def _told(things: Things, thing: str) -> str:
+    return f"{' '.join(things[thing])} {thing}"
+
+
+_BETWEEN = re.compile(
+    r"(?<=[\d)一二三四五六七八九十百千万]) ?"
+    r"([+*/×÷^]|-|x|plus|minus|times|divided by|multiplied by|加|减|乘以?|除以)"
+    r" ?(?=[\d(一二三四五六七八九十百千万])"
+)
+_SIGNS = {"plus": "+", "加": "+", "minus": "-", "减": "-", "divided by": "/", "除以": "/", "÷": "/"}
+_SIGNS |= dict.fromkeys(("x", "×", "times", "multiplied by", "乘", "乘以"), "*")
+
+
+def _other_sum(asked: Reading, stored: Reading) -> Difference | None:
+    """Compare the signs between numbers. Where one text has none, words may stand for them."""
+    one, other = asked.fact(_signs), stored.fact(_signs)
+    return Difference(Kind.NUMBER, one, other) if one and other and one != other else None
+
+
+def _signs(reading: Reading) -> str:
+    return "".join(_SIGNS.get(sign, sign) for sign in _BETWEEN.findall(lowered(reading)))
+
+
+def _other_measure(asked: Reading, stored: Reading) -> Difference | None:
+    """Return a difference if each text names a unit the other does not, of the same kind."""
+    one, other = asked.fact(_measures), stored.fact(_measures)
+    if one == other:
+        return None
+    for unit in _lacking(one, other):
+        for counterpart in _lacking(other, one):
+            if unit.measures == counterpart.measures:
+                return Difference(Kind.NUMBER, unit.name, counterpart.name)
+    return None
+
+
+def _lacking(units_of_one: frozenset[Unit], others: frozenset[Unit]) -> list[Unit]:
+    return sorted(
+        unit for unit in units_of_one if not any(may_be_one(unit, other) for other in others)
+    )
+
+
+_ALSO_WORDS = frozenset(
+    "second seconds minute minutes stone stones yard yards fold cups cup won bit bits cal min sec "
+    "ton meg gig".split()
+)
+_MIN_LENGTH = {Script.LATIN: 3, Script.HAN: 2}
+"""Shorter words are units only behind a number."""
+
+_BEFORE_TIME = frozenset("a an one per each every many 1".split())
+"""Days and years are spoken of in many ways; behind these they are amounts."""
+
+_CHINESE_TIME = re.compile("(?:[一每几整]|多少)个?(天|日|周|星期|礼拜|月|年|小时|分钟)")
+
+
+def _measures(reading: Reading) -> frozenset[Unit]:
+    """Return the units a text names without a number that tells them apart."""
+    found: set[Unit] = set()
+    if not units().keys().isdisjoint(reading.vocabulary):
+        pairs = zip(("", *(word.text for word in reading.words)), reading.words, strict=False)
+        found.update(units()[word.text] for before, word in pairs if _is_measure(before, word))
+    if not reading.prose.isascii():
+        found.update(units()[unit] for unit in _CHINESE_TIME.findall(reading.prose))
+    return frozenset(found)
+
+
+def _is_measure(before: str, word: Word) -> bool:
+    unit = units().get(word.text)
+    if unit is None or word.text in _ALSO_WORDS:
+        return False
+    if unit.measures == "time" and before not in _BEFORE_TIME:
+        return False
+    return len(word.text) >= _MIN_LENGTH.get(word.script, 99)
