@@ -51,11 +51,11 @@ def normalise(text: str, steps: Iterable[TextStep]) -> str:
     wanted = frozenset(steps)
     if _is_plain(text, wanted):
         return text
-    pieces = list(_pieces(text))
+    cut = list(prose_and_code(text))
     for step in TextStep:
         if step in wanted:
-            pieces = _STEPS[step](pieces)
-    return "".join([piece for piece, _ in pieces])
+            cut = _STEPS[step](cut)
+    return "".join([piece for piece, _ in cut])
 
 
 def _is_plain(text: str, wanted: frozenset[TextStep]) -> bool:
@@ -70,12 +70,16 @@ def _is_plain(text: str, wanted: frozenset[TextStep]) -> bool:
 
 _DEFAULT_SET = frozenset(DEFAULT_STEPS)
 
-_Piece = tuple[str, bool]
+Piece = tuple[str, bool]
 """Text, and whether it is prose."""
 
 
-def _pieces(text: str) -> Iterator[_Piece]:
-    """Cut ``text`` at its fences; what lies outside is cut again at inline code."""
+def prose_and_code(text: str) -> Iterator[Piece]:
+    """Cut ``text`` into prose and code; joined, the pieces are ``text`` again.
+
+    Code keeps its fences and backticks. Linear in the length of the text.
+    """
+    # At the fences first; what lies outside is cut again at inline code.
     if "`" not in text and "~~~" not in text:
         yield text, True
         return
@@ -98,7 +102,7 @@ def _end_of_fence(text: str, start: int, marks: str) -> int:
     return found.end() if found else len(text)
 
 
-def _prose(text: str) -> Iterator[_Piece]:
+def _prose(text: str) -> Iterator[Piece]:
     """Cut out inline code: from a run of backticks to the next run of the same length.
 
     More generous than CommonMark, where a blank line ends the search: too much taken for code
@@ -125,7 +129,7 @@ def _prose(text: str) -> Iterator[_Piece]:
         yield text[start:], True
 
 
-def _map(change: Callable[[str], str]) -> Callable[[list[_Piece]], list[_Piece]]:
+def _map(change: Callable[[str], str]) -> Callable[[list[Piece]], list[Piece]]:
     return lambda pieces: [(change(piece) if prose else piece, prose) for piece, prose in pieces]
 
 
@@ -144,24 +148,24 @@ def _squeeze(text: str) -> str:
     return _LINE_ENDS.sub("\n\n", _BLANKS.sub(" ", text))
 
 
-def _fold(pieces: list[_Piece]) -> list[_Piece]:
+def _fold(pieces: list[Piece]) -> list[Piece]:
     folded = [(piece.casefold() if prose else piece, prose) for piece, prose in pieces]
     return _trim_end(folded, lambda text: text.rstrip(_END_OF_SENTENCE))
 
 
-def _trim(pieces: list[_Piece]) -> list[_Piece]:
+def _trim(pieces: list[Piece]) -> list[Piece]:
     if pieces and pieces[0][1]:
         pieces = [(pieces[0][0].lstrip(), True), *pieces[1:]]
     return _trim_end(pieces, str.rstrip)
 
 
-def _trim_end(pieces: list[_Piece], trim: Callable[[str], str]) -> list[_Piece]:
+def _trim_end(pieces: list[Piece], trim: Callable[[str], str]) -> list[Piece]:
     if pieces and pieces[-1][1]:
         return [*pieces[:-1], (trim(pieces[-1][0]), True)]
     return pieces
 
 
-_STEPS: dict[TextStep, Callable[[list[_Piece]], list[_Piece]]] = {
+_STEPS: dict[TextStep, Callable[[list[Piece]], list[Piece]]] = {
     TextStep.NEWLINES: _map(_newlines),
     TextStep.SQUEEZE: _map(_squeeze),
     TextStep.FOLD: _fold,
