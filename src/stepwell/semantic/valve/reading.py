@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import rjieba
 
-from stepwell.semantic.valve.literals import cut
+from stepwell.semantic.valve.cutting import cut
 from stepwell.semantic.valve.tables import simplified
 
 MAX_CHARACTERS = 20_000

@@ -2,18 +2,32 @@
 
 from collections.abc import Callable, Iterator
 
+from stepwell.semantic.valve.date import date
 from stepwell.semantic.valve.difference import Difference
+
+from stepwell.semantic.valve.literal import literal
+from stepwell.semantic.valve.number import number
+
 from stepwell.semantic.valve.reading import Reading
 
 Check = Callable[[Reading, Reading], Difference | None]
 """Takes what was asked and what is stored. Symmetric but for the names in its result."""
 
-CHECKS: tuple[Check, ...] = ()
-"""In the order in which they are asked: the surest and cheapest first."""
+CHECKS: tuple[Check, ...] = (number, date)
+"""In the order in which they are asked: the surest and cheapest first.
+
+`literal` comes before them all. Where the texts quote the same, they look at what stands around
+the quotations; else at everything, as if nothing were quoted.
+"""
 
 
 def differences(asked: Reading, stored: Reading) -> Iterator[Difference]:
     """Yield every difference found, the first of each kind."""
+    found = literal(asked, stored)
+    if found is not None:
+        yield found
+    if asked.literals != stored.literals:
+        asked, stored = asked.opened, stored.opened
     for check in CHECKS:
         found = check(asked, stored)
         if found is not None:

@@ -1,0 +1,66 @@
+"""Dates, weekdays, times of day, and periods."""
+
+from stepwell.semantic.valve import moments_en, moments_zh
+from stepwell.semantic.valve.difference import Difference, Kind
+from stepwell.semantic.valve.moments import Span, find, without
+from stepwell.semantic.valve.reading import Reading, Script
+
+Times = dict[str, tuple[int | str, ...]]
+"""What a text says of time: values by kind, in the order of the text, each once."""
+
+_TOLD = frozenset({"part", "every", "calendar"})
+"""Kinds that may be left out: they speak against one answer only if both texts tell them."""
+
+
+def date(asked: Reading, stored: Reading) -> Difference | None:
+    """Return the first kind of time in which two texts differ. 1 us where neither has any."""
+    one, other = asked.fact(_times), stored.fact(_times)
+    if one == other:
+        return None
+    for kind in sorted(one.keys() | other.keys()):
+        left, right = one.get(kind, ()), other.get(kind, ())
+        if left != right and ((left and right) or kind not in _TOLD):
+            return Difference(Kind.DATE, _shown(kind, left), _shown(kind, right))
+    return None
+
+
+def _shown(kind: str, values: tuple[int | str, ...]) -> str:
+    return f"{kind} {' '.join(map(str, values))}" if values else ""
+
+
+def timeless(reading: Reading) -> str:
+    """Return the prose in lower case, with what speaks of time blanked out."""
+    return reading.fact(_timeless)
+
+
+def _timeless(reading: Reading) -> str:
+    return without(lowered(reading), reading.fact(_spans))
+
+
+def lowered(reading: Reading) -> str:
+    """Return the prose with ASCII letters in lower case; everything keeps its place."""
+    prose = reading.prose
+    return prose.lower() if prose.isascii() else prose.translate(_LOWER)
+
+
+_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+
+
+def _times(reading: Reading) -> Times:
+    times: dict[str, dict[int | str, None]] = {}
+    for span in reading.fact(_spans):
+        for mark in span.marks:
+            times.setdefault(mark.kind, {})[mark.value] = None
+    return {kind: tuple(values) for kind, values in times.items()}
+
+
+def _spans(reading: Reading) -> list[Span]:
+    numbers = any(word.script is Script.NUMBER for word in reading.words)
+    spans: list[Span] = []
+    text = lowered(reading)
+    if not text.isascii() and (numbers or not moments_zh.SIGNS.isdisjoint(text)):
+        spans = find(text, moments_zh.RULES)
+        text = without(text, spans)
+    if numbers or not moments_en.WORDS.isdisjoint(word.text for word in reading.words):
+        spans += find(text, moments_en.RULES)
+    return sorted(spans)

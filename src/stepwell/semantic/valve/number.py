@@ -1,0 +1,153 @@
+"""Numbers, quantities with their units, money, versions."""
+
+import re
+from collections import Counter
+from fractions import Fraction
+
+from stepwell.semantic.valve.date import lowered
+from stepwell.semantic.valve.difference import Difference, Kind
+from stepwell.semantic.valve.quantities import Quantity, has_single, quantities
+from stepwell.semantic.valve.reading import Reading, Script
+from stepwell.semantic.valve.units import Unit, may_be_one, units
+
+
+def number(asked: Reading, stored: Reading) -> Difference | None:
+    """Return the first number, unit or operation in which two texts differ.
+
+    The same numbers must stand in both. In another order they may only if what they count says
+    so. 1 us where neither has any.
+    """
+    one, other = quantities(asked), quantities(stored)
+    if one or other:
+        missing = _missing(one, other, stored), _missing(other, one, asked)
+        if any(missing):
+            return Difference(Kind.NUMBER, *missing)
+        found = _other_unit(one, other) or _other_role(one, other) or _other_sum(asked, stored)
+        if found is not None:
+            return found
+    return _other_measure(asked, stored)
+
+
+Value = tuple[Fraction | str, bool]
+
+
+def _value(quantity: Quantity) -> Value:
+    return quantity.value, quantity.ordinal
+
+
+def _missing(of: tuple[Quantity, ...], there: tuple[Quantity, ...], other: Reading) -> str:
+    """Return the first number of one text that the other does not have."""
+    lacking = Counter(map(_value, of)) - Counter(map(_value, there))
+    if not lacking:
+        return ""
+    for quantity in of:
+        if _value(quantity) in lacking and not (quantity.value == 1 and _is_single(quantity, other)):
+            return _shown(quantity)
+    return ""
+
+
+def _is_single(quantity: Quantity, other: Reading) -> bool:
+    return not quantity.ordinal and has_single(other)
+
+
+def _shown(quantity: Quantity) -> str:
+    value = str(quantity.value)
+    if quantity.ordinal:
+        return f"no. {value}"
+    return f"{value} {quantity.unit.name}" if quantity.unit else value
+
+
+def _other_unit(one: tuple[Quantity, ...], other: tuple[Quantity, ...]) -> Difference | None:
+    """Compare the units of numbers that both texts have once."""
+    there = _once(other)
+    for value, quantity in _once(one).items():
+        counterpart = there.get(value)
+        if counterpart is not None and not may_be_one(quantity.unit, counterpart.unit):
+            return Difference(Kind.NUMBER, _shown(quantity), _shown(counterpart))
+    return None
+
+
+def _once(found: tuple[Quantity, ...]) -> dict[Value, Quantity]:
+    counts = Counter(map(_value, found))
+    return {_value(quantity): quantity for quantity in found if counts[_value(quantity)] == 1}
+
+
+def _other_role(one: tuple[Quantity, ...], other: tuple[Quantity, ...]) -> Difference | None:
+    """Return a difference if the numbers count other things, or stand in another order."""
+    here, there = _by_thing(one), _by_thing(other)
+    shared = here.keys() & there.keys()
+    for thing in sorted(shared):
+        if here[thing] != there[thing]:
+            return Difference(Kind.NUMBER, _told(here, thing), _told(there, thing))
+    orders = [[q for q in found if q.value != 1] for found in (one, other)]
+    values = [[_value(q) for q in found] for found in orders]
+    told_apart = all(_thing(q) in shared for found in orders for q in found)
+    if values[0] != values[1] and not told_apart:
+        shown = (" ".join(map(_shown, found)) for found in orders)
+        return Difference(Kind.NUMBER, *shown)
+    return None
+
+
+def _thing(quantity: Quantity) -> str:
+    return quantity.noun or (quantity.unit.name if quantity.unit else "")
+
+
+Things = dict[str, Counter[Fraction | str]]
+
+
+def _by_thing(found: tuple[Quantity, ...]) -> Things:
+    """Return the numbers by what they count."""
+    things: Things = {}
+    for quantity in found:
+        thing = _thing(quantity)
+        if thing and not (quantity.value == 1):
+            things.setdefault(thing, Counter())[quantity.value] += 1
+    return things
+
+
+def _told(things: Things, thing: str) -> str:
+    return f"{' '.join(map(str, things[thing]))} {thing}"
+
+
+_BETWEEN = re.compile(
+    r"(?<=[\d)]) ?([+*/×÷^]|-|x|plus|minus|times|divided by|multiplied by|加|减|乘以?|除以) ?(?=[\d(])"
+)
+_SIGNS = {"plus": "+", "加": "+", "minus": "-", "减": "-", "divided by": "/", "除以": "/", "÷": "/"}
+_SIGNS |= dict.fromkeys(("x", "×", "times", "multiplied by", "乘", "乘以"), "*")
+
+
+def _other_sum(asked: Reading, stored: Reading) -> Difference | None:
+    """Compare the signs between numbers. Where one text has none, words may stand for them."""
+    one, other = asked.fact(_signs), stored.fact(_signs)
+    return Difference(Kind.NUMBER, one, other) if one and other and one != other else None
+
+
+def _signs(reading: Reading) -> str:
+    return "".join(_SIGNS.get(sign, sign) for sign in _BETWEEN.findall(lowered(reading)))
+
+
+def _other_measure(asked: Reading, stored: Reading) -> Difference | None:
+    """Return a difference if each text names a unit the other does not, of the same kind."""
+    one, other = asked.fact(_measures), stored.fact(_measures)
+    if one == other:
+        return None
+    for unit in sorted(one - other):
+        for counterpart in sorted(other - one):
+            if unit.measures == counterpart.measures and not may_be_one(unit, counterpart):
+                return Difference(Kind.NUMBER, unit.name, counterpart.name)
+    return None
+
+
+_ALSO_WORDS = frozenset("second seconds minute minutes stone stones yard yards fold mean cups".split())
+_MIN_LENGTH = {Script.LATIN: 4, Script.HAN: 2}
+"""Shorter words are units only behind a number."""
+
+
+def _measures(reading: Reading) -> frozenset[Unit]:
+    return frozenset(
+        units()[word.text]
+        for word in reading.words
+        if word.text in units()
+        and len(word.text) >= _MIN_LENGTH.get(word.script, 99)
+        and word.text not in _ALSO_WORDS
+    )

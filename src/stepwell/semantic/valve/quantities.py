@@ -1,0 +1,304 @@
+"""Finds the numbers of a text, with what they count."""
+
+import re
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from stepwell.semantic.valve.date import timeless
+from stepwell.semantic.valve.numerals import MAX_DIGITS, NUMBER_WORDS, ORDINALS, digits, english
+from stepwell.semantic.valve.quantities_zh import Numeral, numerals
+from stepwell.semantic.valve.reading import Reading, Script, Word
+from stepwell.semantic.valve.units import Unit, longest, units
+
+
+class Quantity(NamedTuple):
+    """One number of a text."""
+
+    value: Fraction | str
+    """A code of digits that is no number (``007``, ``3.10``) stays as it is written."""
+    ordinal: bool = False
+    unit: Unit | None = None
+    noun: str = ""
+    """The word behind it, if that is no unit."""
+    in_digits: bool = True
+
+
+def quantities(reading: Reading) -> tuple[Quantity, ...]:
+    """Return the numbers of a text in their order, but for those that are part of a date."""
+    return reading.fact(_quantities)
+
+
+def has_single(reading: Reading) -> bool:
+    """Return whether a text speaks of one thing in a word: ``a``, ``one``, ``一``."""
+    return reading.fact(_has_single)
+
+
+def _has_single(reading: Reading) -> bool:
+    return "一" in reading.prose or any(word.text in _SINGLE for word in reading.words)
+
+
+_SINGLE = frozenset(("a", "an", "one", "single", "1"))
+
+
+def _quantities(reading: Reading) -> tuple[Quantity, ...]:
+    words = reading.words
+    chinese = numerals(reading)
+    if not chinese and not any(map(_may_count, words)):
+        return ()
+    return tuple(_Walk(reading, chinese).found())
+
+
+_FRACTIONS = {"half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4}
+_FRACTIONS |= {f"{word}s": n for word, n in ORDINALS.items() if n > 3}  # noqa: PLR2004
+_MULTIPLES = {"twice": 2, "thrice": 3, "double": 2, "triple": 3, "quadruple": 4}
+_ROMAN = {"II": 2, "III": 3, "IV": 4, "VI": 6, "VII": 7, "VIII": 8, "IX": 9, "XI": 11, "XII": 12}
+_ENGLISH = NUMBER_WORDS | ORDINALS.keys() | _FRACTIONS.keys() | _MULTIPLES.keys()
+_WITH_NUMBER = re.compile(r"(?:([a-z]{2,}(?:-[a-z]+)*)-?|v\.?)(\d+(?:\.\d+)*)")
+"""``covid-19``, ``iphone15``, ``v2``: a name and a number. One letter makes a code: ``b12``."""
+
+_TOKEN = re.compile(r"(\d[\d,]*(?:\.\d+)?|\.\d+)([a-z]*)")
+_FIGURE = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_ORDINAL_ENDINGS = frozenset(("st", "nd", "rd", "th"))
+_MAGNITUDES = {"k": 10**3, "mn": 10**6, "mio": 10**6, "bn": 10**9, "tn": 10**12, "million": 10**6}
+_MAGNITUDES |= {"hundred": 100, "thousand": 1000, "billion": 10**9, "trillion": 10**12}
+_NOT_FIRST = frozenset("name aid hand class lady place all".split())
+"""``first name``, ``at first hand``, ``first of all``: nothing is counted there."""
+_NO_NOUNS = frozenset(
+    "a an the and or of in on at to from by for with is are was were be than as if that it i you "
+    "we they he she my your more less other others do does did can should will how what".split()
+)
+
+
+def _may_count(word: Word) -> bool:
+    return (
+        word.script is Script.NUMBER
+        or word.text in _ENGLISH
+        or word.written in _ROMAN
+        or (word.script is Script.LATIN and word.text[-1].isdecimal())
+    )
+
+
+class _Walk:
+    """One pass over the words of a text."""
+
+    def __init__(self, reading: Reading, chinese: Sequence[Numeral]) -> None:
+        self._text = timeless(reading)
+        self._words = reading.words
+        self._chinese = {numeral.start: numeral for numeral in chinese}
+        self._behind = 0
+        """Words before this offset are dealt with."""
+
+    def found(self) -> Iterator[Quantity]:
+        """Yield the numbers in their order."""
+        starts = iter(sorted(self._chinese))
+        next_chinese = next(starts, None)
+        for index, word in enumerate(self._words):
+            while next_chinese is not None and next_chinese < word.end:
+                yield self._of_chinese(self._chinese[next_chinese])
+                next_chinese = next(starts, None)
+            if word.start >= self._behind and self._text[word.start] != "\x00":
+                yield from self._at(index)
+
+    def _of_chinese(self, numeral: Numeral) -> Quantity:
+        self._behind = max(self._behind, numeral.end)
+        unit = numeral.unit or self._prefix(self._index_at(numeral.start))
+        return Quantity(
+            numeral.value, numeral.ordinal, unit, numeral.noun, in_digits=numeral.in_digits
+        )
+
+    def _index_at(self, start: int) -> int:
+        return next(i for i, word in enumerate(self._words) if word.end > start)
+
+    def _at(self, index: int) -> Iterator[Quantity]:
+        word = self._words[index]
+        if word.script is Script.NUMBER:
+            yield from self._of_token(index)
+        elif word.text in NUMBER_WORDS:
+            yield from self._of_words(index)
+        elif word.text in ORDINALS:
+            yield from self._of_ordinal(index)
+        elif word.text == "half":
+            behind = index + 1 + (self._word(index + 1) in {"a", "an"})
+            yield self._counted(Fraction(1, 2), behind, in_digits=False)
+        elif word.text in _FRACTIONS and self._word(index - 1) in {"a", "an"}:
+            yield self._counted(Fraction(1, _FRACTIONS[word.text]), index + 1, in_digits=False)
+        elif word.text in _MULTIPLES:
+            yield Quantity(Fraction(_MULTIPLES[word.text]), unit=units()["times"], in_digits=False)
+        elif word.written in _ROMAN:
+            yield Quantity(Fraction(_ROMAN[word.written]))
+        elif named := _WITH_NUMBER.fullmatch(word.text):
+            yield Quantity(_exact(named[2], unit=None), noun="")
+
+    def _word(self, index: int) -> str:
+        return self._words[index].text if 0 <= index < len(self._words) else ""
+
+    def _of_token(self, index: int) -> Iterator[Quantity]:
+        """Read what begins with a digit: one number, a range, a fraction, or a code."""
+        token = self._words[index].text
+        parts = _parts(token)
+        if parts is None:
+            yield Quantity(token)
+            return
+        for value in parts[:-1]:
+            yield Quantity(_exact(value, unit=None))
+        last = _TOKEN.fullmatch(parts[-1])
+        if last is None:
+            yield Quantity(_fraction(parts[-1]))
+            return
+        number, ending = last.groups()
+        if ending in _ORDINAL_ENDINGS:
+            yield Quantity(_exact(number, unit=None), ordinal=True, noun=self._noun(index + 1))
+        elif ending in _MAGNITUDES:
+            yield self._counted(digits(number) * _MAGNITUDES[ending], index + 1, index)
+        elif ending and ending not in units():
+            yield Quantity(token)
+        elif ending:
+            yield Quantity(_exact(number, units()[ending]), unit=units()[ending])
+        else:
+            yield self._of_digits(index, number)
+
+    def _of_digits(self, index: int, number: str) -> Quantity:
+        """Read a plain number, with a magnitude, a fraction, a unit or a noun behind."""
+        behind = index + 1
+        value = digits(number)
+        while self._word(behind) in _MAGNITUDES and self._word(behind) != "k":
+            value *= _MAGNITUDES[self._word(behind)]
+            behind += 1
+        fraction = self._word(behind)
+        if re.fullmatch(r"[1-9]/[1-9]", fraction):
+            value += Fraction(fraction)
+            behind += 1
+        self._behind = self._words[behind - 1].end
+        found = self._counted(value, behind, index)
+        exact = _exact(number, found.unit) if behind == index + 1 else value
+        return found if exact == value else found._replace(value=exact)
+
+    def _of_words(self, index: int) -> Iterator[Quantity]:
+        """Read a number in words. ``one`` alone may be a pronoun: it is no number."""
+        behind = index + 1
+        run = [self._word(index)]
+        while True:
+            bridge = self._word(behind) == "and" and run[-1] in _MAGNITUDES
+            following = self._word(behind + bridge)
+            if following not in NUMBER_WORDS:
+                break
+            run.append(following)
+            behind += bridge + 1
+        self._behind = self._words[behind - 1].end
+        value = english(run)
+        if self._word(behind) in _FRACTIONS and (value > 1 or self._word(behind)[-1] != "s"):
+            yield self._counted(value / _FRACTIONS[self._word(behind)], behind + 1, in_digits=False)
+            self._behind = self._words[behind].end
+        elif run != ["one"]:
+            yield self._counted(value, behind, in_digits=False)
+
+    def _of_ordinal(self, index: int) -> Iterator[Quantity]:
+        word, before, noun = self._word(index), self._word(index - 1), self._noun(index + 1)
+        if word == "second" and (before in {"a", "per", "each", "every"} or before.isdigit()):
+            return
+        if word == "first" and (noun in _NOT_FIRST or before == "at" or self._word(index + 1) == "of"):
+            return
+        if word in _FRACTIONS and before in {"a", "an"}:
+            yield self._counted(Fraction(1, _FRACTIONS[word]), index + 1, in_digits=False)
+        else:
+            yield Quantity(Fraction(ORDINALS[word]), ordinal=True, noun=noun, in_digits=False)
+
+    def _counted(
+        self, value: Fraction, behind: int, index: int | None = None, *, in_digits: bool = True
+    ) -> Quantity:
+        """Add the sign before and the unit or noun behind."""
+        unit = self._unit(behind)
+        if unit is None and index is not None:
+            unit = self._prefix(index)
+        if index is not None and self._is_negative(index):
+            value = -value
+        noun = "" if unit else self._noun(behind)
+        return Quantity(value, unit=unit, noun=noun, in_digits=in_digits)
+
+    def _unit(self, index: int) -> Unit | None:
+        """Return the unit that stands at a word, of one or two words."""
+        if self._word(index) == "-":
+            index += 1
+        if index >= len(self._words):
+            return None
+        word = self._words[index]
+        if word.script is Script.HAN:
+            return longest(self._text, word.start)[0]
+        pair = f"{word.text} {self._word(index + 1)}"
+        joined = word.text + self._word(index + 1) if word.text == "°" else pair
+        found = units().get(joined) or units().get(pair)
+        return found or units().get(word.text)
+
+    def _prefix(self, index: int) -> Unit | None:
+        """Return the currency before a word."""
+        before = self._words[index - 1] if index else None
+        if before is None:
+            return None
+        unit = units().get(self._word(index - 2) + before.text if before.text == "$" else before.text)
+        unit = unit or units().get(before.text)
+        return unit if unit is not None and unit.measures == "money" else None
+
+    def _is_negative(self, index: int) -> bool:
+        """Return whether a minus stands before a number, and nothing before the minus."""
+        before = self._words[index - 1] if index else None
+        if before is None:
+            return False
+        if before.text in {"负", "零下"}:
+            return True
+        if before.text in {"minus", "negative"}:
+            return index < 2 or self._words[index - 2].script is not Script.NUMBER  # noqa: PLR2004
+        start = before.start
+        return (
+            before.text == "-"
+            and before.end == self._words[index].start
+            and (start == 0 or self._text[start - 1].isspace() or self._text[start - 1] in "(=<>")
+        )
+
+    def _noun(self, index: int) -> str:
+        """Return the word at ``index`` as a noun in the singular."""
+        if index >= len(self._words):
+            return ""
+        word = self._words[index]
+        if word.script is not Script.LATIN or word.text in _NO_NOUNS:
+            return ""
+        return word.text.removesuffix("'s").removesuffix("s")
+
+
+def _parts(token: str) -> list[str] | None:
+    """Return the numbers of a range, a product or a list; one for a number; ``None`` for a code."""
+    if _TOKEN.fullmatch(token) or re.fullmatch(r"\d+/\d+", token):
+        grouped = token.count(",") == 0 or re.match(r"\d{1,3}(?:,\d{2,3})*,\d{3}(?!\d)", token)
+        return [token] if grouped else _european(token)
+    if re.fullmatch(r"\d{1,3}(?:\.\d{3})+,\d+", token):
+        return [token.replace(".", "").replace(",", ".")]
+    parts = re.split(r"-|x(?=\d)|:", token)
+    *firsts, last = parts
+    if len(parts) <= 4 and all(map(_FIGURE.fullmatch, firsts)) and _TOKEN.fullmatch(last):  # noqa: PLR2004 - more are a code
+        return parts
+    return None
+
+
+def _european(token: str) -> list[str]:
+    """Return the numbers of ``3,5``: with a decimal comma or listed, they are the same twice."""
+    return [part for part in token.split(",") if part]
+
+
+def _fraction(text: str) -> Fraction | str:
+    above, below = text.split("/")
+    if len(text) > MAX_DIGITS or not int(below):
+        return text
+    return Fraction(int(above), int(below))
+
+
+def _exact(number: str, unit: Unit | None) -> Fraction | str:
+    """Return the value of digits, or the digits where they may be a code or a version."""
+    whole, _, part = number.partition(".")
+    is_code = (
+        len(number) > MAX_DIGITS
+        or part.count(".")
+        or (whole.startswith("00") and not part)
+        or (whole.startswith("0") and len(whole) > 2 and not part)  # noqa: PLR2004
+        or (unit is None and part.endswith("0") and part.strip("0"))
+    )
+    return number if is_code else digits(number)

@@ -1,0 +1,104 @@
+"""Finds the numbers of Chinese text."""
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+from typing import NamedTuple
+
+from stepwell.semantic.valve.date import timeless
+from stepwell.semantic.valve.numerals import chinese
+from stepwell.semantic.valve.reading import Reading
+from stepwell.semantic.valve.tables import lines
+from stepwell.semantic.valve.units import Unit, longest, units
+
+
+class Numeral(NamedTuple):
+    """A number with at least one Chinese numeral, or in a Chinese construction."""
+
+    start: int
+    end: int
+    value: Fraction
+    ordinal: bool = False
+    unit: Unit | None = None
+    noun: str = ""
+    """The two characters behind, if they are no unit."""
+    in_digits: bool = False
+
+
+_SIGNS = frozenset("零〇二两三四五六七八九十百千万亿半第俩仨")
+_DIGITS = r"\d[\d,]*(?:\.\d+)?"
+_FIGURE = r"(?:[零〇一二三四五六七八九十百万亿两]|千(?![米克瓦卡帕赫伏焦]))"
+_HAN = rf"(?:{_DIGITS})?{_FIGURE}+(?:\d+[千百万亿]{_FIGURE}*)*"
+_NUMBER = re.compile(
+    rf"(?P<below>{_HAN}|{_DIGITS})分之(?P<above>{_HAN}|{_DIGITS})"
+    rf"|(?P<nth>第) ?(?P<place>{_HAN}|{_DIGITS})"
+    r"|(?P<half>一半|半(?=个|小时|年|月|斤|价|公里|瓶|杯|数|分|两))"
+    r"|(?P<both>俩|仨)"
+    rf"|(?P<sign>负|零下)?(?P<whole>{_HAN})(?:点(?P<point>[零〇一二三四五六七八九]{{1,18}}))?"
+)
+_COUNTED = frozenset(
+    "个只条张本件台部辆次回遍种类样位名人口家所间层楼章节课集季期届代级句字篇首道题步套双对组群排行列颗粒根支枝把杯"
+    "瓶碗盒箱袋包片块滴股笔单款门场局轮倍维角边大线星折成页胎阶段程环度点天倍者座栋幢棵朵匹头尾盘份幅封项则站厘"
+)
+"""What must stand behind one Chinese figure to make it a number."""
+
+
+def numerals(reading: Reading) -> tuple[Numeral, ...]:
+    """Return the Chinese numbers of a text in their order, without those of dates."""
+    if reading.prose.isascii() or _SIGNS.isdisjoint(reading.prose):
+        return ()
+    return tuple(_find(timeless(reading)))
+
+
+def _find(text: str) -> Iterator[Numeral]:
+    words = _no_numbers().sub(lambda found: "\x00" * len(found[0]), text)
+    for found in _NUMBER.finditer(words):
+        value = _value(found)
+        if value is None:
+            continue
+        ordinal = bool(found["nth"])
+        behind = found.end() + (text[found.end() : found.end() + 1] in _ABOUT)
+        unit = units()["%"] if found["below"] in _HUNDRED else longest(text, behind)[0]
+        if not (ordinal or unit or _counts(found, text[behind : behind + 1])):
+            continue
+        behind += text[behind : behind + 1] in _COUNTED
+        noun = "" if unit else re.sub(r"[\W\d_]", "", text[behind : behind + 2])
+        in_digits = found[0][-1].isdecimal()
+        yield Numeral(found.start(), found.end(), value, ordinal, unit, noun, in_digits)
+
+
+_ABOUT = frozenset("多几来余")
+_HUNDRED = frozenset(("百", "一百", "100"))
+
+
+@cache
+def _no_numbers() -> re.Pattern[str]:
+    listed = [word for line in lines("numeral_words.txt") for word in line.split()]
+    pattern = "|".join(sorted(map(re.escape, listed), key=len, reverse=True))
+    return re.compile(rf"{pattern}|(?<![\d一二三四五六七八九百零])十分(?![钟之])")
+
+
+def _value(found: re.Match[str]) -> Fraction | None:
+    if found["below"]:
+        below, above = chinese(found["below"]), chinese(found["above"])
+        if found["below"] in _HUNDRED:
+            return above
+        return above / below if below else None
+    if found["half"]:
+        return Fraction(1, 2)
+    if found["both"]:
+        return Fraction(2 if found["both"] == "俩" else 3)
+    value = chinese(found["place"] or found["whole"])
+    if found["point"]:
+        point = found["point"]
+        value += chinese(f"零{point}") / 10 ** len(point)
+    return -value if found["sign"] else value
+
+
+def _counts(found: re.Match[str], behind: str) -> bool:
+    """Return whether a match is a number: more than one figure, or something to count behind."""
+    whole = found["whole"]
+    if whole is None or len(whole) > 1 or found["sign"]:
+        return True
+    return whole not in "一百千万亿零〇" and (behind in _COUNTED or not behind.isalpha())

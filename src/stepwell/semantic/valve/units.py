@@ -1,0 +1,57 @@
+"""Units of measure, as `data/units.txt` lists them."""
+
+from functools import cache
+from typing import NamedTuple
+
+from stepwell.semantic.valve.tables import lines
+
+
+class Unit(NamedTuple):
+    """One unit."""
+
+    measures: str
+    """``length``, ``money``, ...: units of one kind exclude each other."""
+    name: str
+    """The same for all its spellings."""
+
+
+@cache
+def units() -> dict[str, Unit]:
+    """Return all units by the ways to write them, in lower case."""
+    table: dict[str, Unit] = {}
+    for line in lines("units.txt"):
+        measures, name, *others = line.split()
+        for spelling in (name, *others):
+            table[spelling.replace("_", " ")] = Unit(measures, name)
+    return table
+
+
+_LOOSE = {
+    frozenset({"pound", "gbp"}),
+    frozenset({"pound", "lb"}),
+    frozenset({"dollar", "usd"}),
+    frozenset({"dollar", "cad"}),
+    frozenset({"dollar", "aud"}),
+    frozenset({"dollar", "hkd"}),
+    frozenset({"jpy", "cny"}),
+    frozenset({"degree", "celsius"}),
+    frozenset({"degree", "fahrenheit"}),
+}
+"""Names that may mean the same. ``¥`` is both yuan and yen; who writes one of them out may."""
+
+
+def may_be_one(unit: Unit | None, other: Unit | None) -> bool:
+    """Return whether two units may be the same; one that is not told may be any."""
+    if unit is None or other is None or unit == other:
+        return True
+    return frozenset({unit.name, other.name}) in _LOOSE
+
+
+def longest(text: str, start: int) -> tuple[Unit | None, int]:
+    """Return the Chinese unit at ``start`` of ``text``, if any, and the offset behind it."""
+    skipped = start + text.startswith("个", start)
+    for length in range(4, 0, -1):
+        unit = units().get(text[skipped : skipped + length])
+        if unit is not None:
+            return unit, skipped + length
+    return None, start
