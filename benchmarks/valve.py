@@ -199,8 +199,14 @@ COSTS = {
         "Is a laptop for $900 bought on May 1st, 2024 still under warranty in Germany?",
         "Bought on 2024-05-01 for 900 dollars, is my laptop still under German warranty?",
     ),
-    "Chinese, 20 characters": ("在家学做意大利菜最好的方法是什么呢", "怎样才能在家里学会做意大利菜"),
-    "Chinese with a date": ("2024年5月1日从上海到北京的高铁票多少钱", "五月一号上海到北京高铁多少钱一张"),
+    "Chinese, 20 characters": (
+        "在家学做意大利菜最好的方法是什么呢",
+        "怎样才能在家里学会做意大利菜",
+    ),
+    "Chinese with a date": (
+        "2024年5月1日从上海到北京的高铁票多少钱",
+        "五月一号上海到北京高铁多少钱一张",
+    ),
 }
 
 

@@ -2,14 +2,17 @@
 
 from stepwell.semantic.valve import moments_en, moments_zh
 from stepwell.semantic.valve.difference import Difference, Kind
-from stepwell.semantic.valve.moments import Span, find, without
+from stepwell.semantic.valve.moments import DIGITS, SEPARATORS, Span, find, without
 from stepwell.semantic.valve.reading import Reading, Script
 
 Times = dict[str, tuple[int | str, ...]]
 """What a text says of time: values by kind, in the order of the text, each once."""
 
-_TOLD = frozenset({"part", "every", "calendar"})
+_TOLD = frozenset({"part", "half", "every", "calendar", "part of the week"})
 """Kinds that may be left out: they speak against one answer only if both texts tell them."""
+
+_ORDERED = frozenset({"year", "month", "day", "weekday", "time", "half"})
+"""Kinds whose order tells a beginning from an end."""
 
 
 def date(asked: Reading, stored: Reading) -> Difference | None:
@@ -19,7 +22,9 @@ def date(asked: Reading, stored: Reading) -> Difference | None:
         return None
     for kind in sorted(one.keys() | other.keys()):
         left, right = one.get(kind, ()), other.get(kind, ())
-        if left != right and ((left and right) or kind not in _TOLD):
+        if not (left and right) and kind in _TOLD:
+            continue
+        if left != right and (kind in _ORDERED or set(left) != set(right)):
             return Difference(Kind.DATE, _shown(kind, left), _shown(kind, right))
     return None
 
@@ -55,12 +60,19 @@ def _times(reading: Reading) -> Times:
 
 
 def _spans(reading: Reading) -> list[Span]:
-    numbers = any(word.script is Script.NUMBER for word in reading.words)
+    cues = set(reading.vocabulary)
+    for word in reading.words:
+        if word.script is Script.NUMBER:
+            cues |= {DIGITS, word.text.lstrip("0123456789")}
+        elif word.text.endswith("'s"):
+            cues.add(word.text[:-2])
     spans: list[Span] = []
-    text = lowered(reading)
-    if not text.isascii() and (numbers or not moments_zh.SIGNS.isdisjoint(text)):
-        spans = find(text, moments_zh.RULES)
-        text = without(text, spans)
-    if numbers or not moments_en.WORDS.isdisjoint(word.text for word in reading.words):
-        spans += find(text, moments_en.RULES)
+    signs = set(reading.prose)
+    if DIGITS in cues:
+        signs.add(DIGITS)
+        cues |= signs.intersection(SEPARATORS)
+    if not (reading.prose.isascii() or moments_zh.SIGNS.isdisjoint(signs)):
+        spans = find(lowered(reading), moments_zh.RULES, signs)
+    if not moments_en.WORDS.isdisjoint(cues):
+        spans += find(without(lowered(reading), spans), moments_en.RULES, cues)
     return sorted(spans)

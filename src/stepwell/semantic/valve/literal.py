@@ -1,4 +1,4 @@
-"""Quoted and fenced text must match to the letter.
+"""Quoted and fenced text must match to the letter, and stand in the same roles.
 
 Marks alone make no difference: what one text quotes and the other does not must stand in the
 other to the letter. The other checks then read both texts with everything opened.
@@ -21,9 +21,18 @@ def literal(asked: Reading, stored: Reading) -> Difference | None:
         return Difference(Kind.LITERAL, *missing)
     both = set(asked.literals).intersection(stored.literals)
     orders = [[span for span in one.literals if span in both] for one in (asked, stored)]
-    if orders[0] != orders[1]:
+    if orders[0] != orders[1] and _say_the_same(asked, stored):
         return Difference(Kind.LITERAL, " ".join(orders[0]), " ".join(orders[1]))
     return None
+
+
+def _say_the_same(asked: Reading, stored: Reading) -> bool:
+    """Return whether three of four words around the spans are the same.
+
+    Then spans in another order have changed their roles; other words may have changed with them.
+    """
+    one, other = ({word.text for word in reading.words} for reading in (asked, stored))
+    return len(one & other) * 4 >= len(one | other) * 3
 
 
 def _first_missing(of: Reading, other: Reading) -> str:

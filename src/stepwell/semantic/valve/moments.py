@@ -1,7 +1,7 @@
 """What a text says of time, as values that can be compared: shared by both languages."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import NamedTuple
 
 
@@ -25,24 +25,44 @@ class Span(NamedTuple):
 Finder = Callable[[re.Match[str]], Iterable[Mark]]
 """Takes a match of its pattern; nothing comes of it if this is not about time after all."""
 
-Rule = tuple[re.Pattern[str], Finder]
+
+class Rule(NamedTuple):
+    """One way to speak of time."""
+
+    cues: frozenset[str]
+    """Without any of these the pattern cannot match: words in English, characters in Chinese."""
+    pattern: re.Pattern[str]
+    finder: Finder
 
 
-def find(text: str, rules: Sequence[Rule]) -> list[Span]:
-    """Return what ``rules`` find in ``text``, in its order. What one rule has taken the next does
-    not see. Linear in the length of the text for each rule.
+DIGITS = "0"
+"""The cue of rules that want a digit."""
+
+SEPARATORS = frozenset("-/.:")
+"""Cues of rules that want one of these between digits."""
+
+
+def find(text: str, rules: Sequence[Rule], cues: Set[str]) -> list[Span]:
+    """Return what ``rules`` find in ``text``. What one rule has taken the next does not see.
+
+    Args:
+        text: In lower case.
+        rules: In the order in which they are tried.
+        cues: What there is in the text; rules that want anything else are passed over.
     """
     spans: list[Span] = []
-    for pattern, finder in rules:
+    for rule in rules:
+        if rule.cues.isdisjoint(cues):
+            continue
         found = [
             Span(match.start(), match.end(), marks)
-            for match in pattern.finditer(text)
-            if (marks := tuple(finder(match)))
+            for match in rule.pattern.finditer(text)
+            if (marks := tuple(rule.finder(match)))
         ]
         if found:
             spans += found
             text = without(text, found)
-    return sorted(spans)
+    return spans
 
 
 def without(text: str, spans: Iterable[Span]) -> str:
@@ -55,24 +75,19 @@ def without(text: str, spans: Iterable[Span]) -> str:
     return "".join((*pieces, text[end:]))
 
 
-MINUTES = 60
-NOON = 12 * MINUTES
-DAY = 24 * MINUTES
-
-
-def clock(hour: int, minute: int, half: str) -> Iterable[Mark]:
-    """Yield the time of day in minutes.
+def clock(hour: int, minute: int, half: str = "") -> Iterable[Mark]:
+    """Yield the time as a clock shows it, in minutes, and the half of the day if it is known.
 
     Args:
         hour: As it is said.
         minute: As it is said.
-        half: ``am``, ``pm``, or empty: then the hour is taken as it is.
+        half: ``am``, ``pm``, or empty.
     """
-    if hour > 24 or minute >= MINUTES:  # noqa: PLR2004 - 24:00 is the end of a day
+    if hour > 24 or minute > 59:  # noqa: PLR2004 - 24:00 is the end of a day
         return
-    if half:
-        hour = hour % 12 + (12 if half == "pm" else 0)
-    yield Mark("time", (hour * MINUTES + minute) % DAY)
+    yield Mark("time", hour % 12 * 60 + minute)
+    if half or hour > 12:  # noqa: PLR2004
+        yield Mark("half", half or "pm")
 
 
 def calendar(year: int | None, month: int | None, day: int | None) -> Iterable[Mark]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from stepwell.semantic.valve.moments import NOON, Mark, Rule, calendar, clock
+from stepwell.semantic.valve.moments import DIGITS, Mark, Rule, calendar, clock
 from stepwell.semantic.valve.numerals import NUMBER_WORDS, english
 
 _MONTHS = (
@@ -55,11 +55,9 @@ _EVERY = {
 }
 _PARTS = {
     "morning": "morning",
-    "mornings": "morning",
     "afternoon": "afternoon",
-    "afternoons": "afternoon",
     "evening": "evening",
-    "evenings": "evening",
+    "night": "evening",
 }
 _SEASONS = {"spring": 1, "summer": 2, "autumn": 3, "fall": 3, "winter": 4}
 _QUARTERS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": 4}
@@ -76,7 +74,6 @@ _AMOUNT_BEHIND = (
     r"euros?|pounds?|lbs?|people|words?|sq(?:uare)?|watts?|w|mah|cc|ml|[kmg]b|hours?|days?|times|"
     r"steps|characters|tokens|percent|px|hp|rupees|inr|rs|bucks|yen|yuan|points|units|%)\b)"
 )
-_OF_DAY = r"(?: (?:in the|at) (morning|afternoon|evening|night))"
 
 
 def _iso(found: re.Match[str]) -> Iterable[Mark]:
@@ -101,23 +98,30 @@ def _month(found: re.Match[str]) -> Iterable[Mark]:
         yield Mark("month", _MONTH_OF[found[2]])
 
 
-def _half(part: str | None) -> str:
-    """Return the half of the day that a part of the day lies in."""
-    if not part:
-        return ""
-    return "am" if part == "morning" else "pm"
-
-
 def _time(found: re.Match[str]) -> Iterable[Mark]:
     return clock(int(found[1]), int(found[2] or 0), f"{found[3]}m")
 
 
 def _hours(found: re.Match[str]) -> Iterable[Mark]:
-    return clock(int(found[1]), int(found[2]), _half(found[3]))
+    return clock(int(found[1]), int(found[2]))
 
 
 def _hour(found: re.Match[str]) -> Iterable[Mark]:
-    return clock(int(found[1]), 0, _half(found[2] or found[3]))
+    return clock(_number(found[1]), 0)
+
+
+def _quarter_hour(found: re.Match[str]) -> Iterable[Mark]:
+    hour = _number(found[2])
+    match found[1]:
+        case "half past":
+            return clock(hour, 30)
+        case "quarter past":
+            return clock(hour, 15)
+    return clock(hour - 1, 45)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else int(english([text]))
 
 
 def _years(found: re.Match[str]) -> Iterable[Mark]:
@@ -164,14 +168,18 @@ def _weekday(found: re.Match[str]) -> Iterable[Mark]:
 
 
 def _which(found: re.Match[str]) -> Iterable[Mark]:
-    yield Mark("relative", f"{_WHICH[found[1]]} {found[2]}")
+    which, unit = _WHICH[found[1]], found[2]
+    if unit in _PARTS:
+        day = {"last": "yesterday", "next": "tomorrow"}.get(which)
+        return (*((Mark("relative", day),) if day else ()), *_part_of(unit))
+    return (Mark("relative", f"{which} {unit}"),)
 
 
 def _near(found: re.Match[str]) -> Iterable[Mark]:
     day = found[0].removeprefix("the ")
-    yield Mark("relative", "today" if day == "tonight" else day)
     if day == "tonight":
-        yield Mark("part", "night")
+        return _part_of("night")
+    return (Mark("relative", day),)
 
 
 def _every(found: re.Match[str]) -> Iterable[Mark]:
@@ -183,93 +191,132 @@ def _season(found: re.Match[str]) -> Iterable[Mark]:
 
 
 def _part(found: re.Match[str]) -> Iterable[Mark]:
-    yield Mark("part", _PARTS.get(found[0], "night"))
+    return _part_of(found[0].split()[-1].removesuffix("s"))
+
+
+def _part_of(part: str) -> Iterable[Mark]:
+    yield Mark("part", _PARTS[part])
+    if part != "night":
+        yield Mark("half", "am" if part == "morning" else "pm")
 
 
 def _noon(found: re.Match[str]) -> Iterable[Mark]:
-    yield Mark("time", NOON if found[0] in {"noon", "midday"} else 0)
+    return clock(12, 0, "am" if found[0] == "midnight" else "pm")
 
+
+def _week_part(found: re.Match[str]) -> Iterable[Mark]:
+    yield Mark("part of the week", found[1])
+
+
+_YEAR_BEHIND = r"(?P<year>1\d{3}|20\d{2})\b"
+_TEENS = (
+    "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|"
+    "forty|fifty|sixty|seventy|eighty|ninety"
+)
+_ONES = "one|two|three|four|five|six|seven|eight|nine"
+_HOUR = rf"(\d{{1,2}}|{_ONES}|ten|eleven|twelve)"
+
+_ANY_MONTH = " ".join(_MONTH_OF)
 
 RULES: tuple[Rule, ...] = tuple(
-    (re.compile(pattern), finder)
-    for pattern, finder in (
-        (r"\b(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)", _iso),
-        (r"\b(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})\b", _numeric),
-        (r"\b(\d{1,2})/(\d{1,2})/(\d{2})\b", _numeric),
+    Rule(frozenset(cues.split()), re.compile(pattern), finder)
+    for cues, pattern, finder in (
+        ("- / .", r"\b(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)", _iso),
+        ("- / .", r"\b(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})\b", _numeric),
+        ("/", r"\b(\d{1,2})/(\d{1,2})/(\d{2})\b", _numeric),
         (
-            rf"\b(?P<month>{_MONTH})\.? (?:the )?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b(?![:.]\d| ?[ap]\.?m)"
-            rf"(?:,? (?P<year>1\d{{3}}|20\d{{2}})\b)?",
+            _ANY_MONTH,
+            rf"\b(?P<month>{_MONTH})\.? ?(?:the )?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b"
+            rf"(?![:.]\d| ?[ap]\.?m)(?:,? {_YEAR_BEHIND})?",
             _date,
         ),
         (
-            rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)?[ -](?P<month>{_MONTH})\b\.?"
-            rf"(?:,?[ -](?P<year>1\d{{3}}|20\d{{2}})\b)?",
+            _ANY_MONTH,
+            rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)?[ -]?(?P<month>{_MONTH})\b\.?"
+            rf"(?:,?[ -]{_YEAR_BEHIND})?",
             _date,
         ),
+        (_ANY_MONTH, rf"\b(?P<month>{_MONTH})\.?,? (?:of )?{_YEAR_BEHIND}(?P<day>)", _date),
         (
-            rf"\b(?P<month>{_MONTH})\.?,? (?:of )?(?P<year>1\d{{3}}|20\d{{2}})\b(?P<day>)",
-            _date,
-        ),
-        (
+            _ANY_MONTH,
             r"\b(?:(in|of|on|by|to|from|since|until|till|before|after|last|next|this|every|early|late|"
-            rf"mid)[ -](?:early |late |mid[ -])?)?({_MONTH})\b(?! (?:i|we|you|he|she|it|they|be|not|have)\b)",
+            rf"mid)[ -](?:early |late |mid[ -])?)?({_MONTH})\b(?! (?:i|we|you|he|she|it|they|be|not)\b)",
             _month,
         ),
-        (r"\b(\d{1,2})(?:[:.](\d{2}))?(?::\d{2})? ?([ap])\.?m\b\.?", _time),
-        (rf"\b(\d{{1,2}}):(\d{{2}})(?::\d{{2}})?\b(?!:){_OF_DAY}?", _hours),
-        (rf"\b(\d{{1,2}})(?: o'?clock{_OF_DAY}?|{_OF_DAY})(?!\w)", _hour),
-        (r"\b(1\d{3}|20\d{2}) ?- ?(1\d{3}|20\d{2}|\d{2})\b(?![-/.]\d)", _years),
-        (r"\b(\d{1,4}) ?(b\.?c\.?e?|a\.d\.?|ad|ce)(?!\w)", _era),
-        (r"(?<!\w)'?((?:1\d|20)?\d0)'?s\b", _decade),
+        ("a p am pm", r"(?<![\d.:])(\d{1,2})(?:[:.](\d{2}))?(?::\d{2})? ?([ap])\.?m\b\.?", _time),
+        (":", r"(?<![\d.:])(\d{1,2}):(\d{2})(?::\d{2})?\b(?!:)", _hours),
         (
-            r"(?:\b(in|of|from|to|year|since|before|prior to|by|after|until|till|up to|pre|post)[ -](?:the )?(?:year )?)?"
+            "half quarter",
+            rf"\b(half past|quarter past|quarter to) {_HOUR}\b",
+            _quarter_hour,
+        ),
+        (
+            "o'clock oclock this in at",
+            rf"\b{_HOUR} ?(?:o'?clock\b|(?=(?:in the|this) (?:morning|afternoon|evening)\b|at night\b))",
+            _hour,
+        ),
+        ("-", r"(?<![\d.])(1\d{3}|20\d{2}) ?- ?(1\d{3}|20\d{2}|\d{2})(?![\d-]|[/.]\d)", _years),
+        ("bc bce ad ce", r"\b(\d{1,4}) ?(b\.?c\.?e?|a\.d\.?|ad|ce)(?!\w)", _era),
+        ("s", r"(?<!\w)'?((?:1\d|20)?\d0)'?s\b", _decade),
+        (
+            DIGITS,
+            r"(?:\b(in|of|from|to|year|since|before|prior to|by|after|until|till|up to|pre|post)[ -]"
+            r"(?:the )?(?:year )?)?"
             rf"(?<![\d.,:/#$€£¥+*=-])\b{_YEAR}\b{_AMOUNT_BEHIND}",
             _year,
         ),
         (
-            r"\b((?:nineteen|eighteen|seventeen|sixteen|fifteen|twenty) (?:hundred|twenty|thirty|forty|"
-            r"fifty|sixty|seventy|eighty|ninety|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|"
-            r"seventeen|eighteen|nineteen)(?:[ -](?:one|two|three|four|five|six|seven|eight|nine))?"
-            r"|two thousand(?: and)?(?: (?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|"
-            r"twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty))?"
-            r")\b(?! (?:hundred|thousand|million)|-)",
+            "nineteen eighteen seventeen sixteen fifteen twenty two",
+            rf"\b((?:nineteen|eighteen|seventeen|sixteen|fifteen|twenty) (?:hundred|{_TEENS})"
+            rf"(?:[ -](?:{_ONES}))?|two thousand(?: and)?(?: (?:{_ONES}|{_TEENS}))?)\b"
+            r"(?! (?:hundred|thousand|million)|-)",
             _spoken_year,
         ),
-        (r"\bq([1-4])\b|\b(first|second|third|fourth|last|[1-4](?:st|nd|rd|th)) quarter\b", _quarter),
         (
+            "quarter q1 q2 q3 q4",
+            r"\bq([1-4])\b|\b(first|second|third|fourth|last|[1-4](?:st|nd|rd|th)) quarter\b",
+            _quarter,
+        ),
+        (
+            " ".join(_DAY_OF),
             rf"\b(?:(on|{_any_of(_WHICH)}) )?({_any_of(_DAY_OF)})\b",
             _weekday,
         ),
         (
-            rf"\b({_any_of(_WHICH)}) (day|week|weekend|month|year|decade|century|quarter|season|summer|"
-            r"winter|spring|fall|autumn|semester|term|night|morning|afternoon|evening|christmas|"
-            r"easter)\b",
+            " ".join(_WHICH),
+            rf"\b({_any_of(_WHICH)}) (week|weekend|month|year|decade|century|quarter|season|summer|"
+            r"winter|spring|fall|autumn|semester|term|night|morning|afternoon|evening)\b",
             _which,
         ),
         (
+            "today tonight tomorrow yesterday",
             r"\b(?:(?:the )?day (?:after tomorrow|before yesterday)|today|tonight|tomorrow|yesterday)\b",
             _near,
         ),
         (
+            f"every each per a an {' '.join(_EVERY)}",
             r"\b(?:every|each|per|a|an)(?:/| )(hour|day|night|week|month|quarter|year)\b"
             rf"|\b({_any_of(_EVERY)})\b",
             _every,
         ),
         (
+            "summer summers autumn winter winters spring fall",
             r"\b(?:in(?: the)?|during(?: the)?|the|this|last|next) (spring|fall)\b(?! (?:of|in|boot))"
             r"|\b(summer|autumn|winter)s?\b",
             _season,
         ),
-        (r"\b(?:noon|midday|midnight)\b", _noon),
-        (r"\b(?:mornings?|afternoons?|evenings?|(?:at|by|every|last) night|nights)\b", _part),
+        ("noon midday midnight", r"\b(?:noon|midday|midnight)\b", _noon),
+        (
+            "morning mornings afternoon afternoons evening evenings night nights",
+            r"\b(?:mornings?|afternoons?|evenings?|(?:at|by|every) night|nights)\b",
+            _part,
+        ),
+        ("weekday weekdays weekend weekends", r"\b(weekday|weekend)s?\b", _week_part),
     )
 )
 """In this order: the longest and surest first."""
 
-WORDS = frozenset(
-    {*_MONTH_OF, *_DAY_OF, *_EVERY, *_PARTS, *_SEASONS, *NUMBER_WORDS}
-    | set("sat sun wed last past previous this current next coming upcoming today tonight".split())
-    | set("tomorrow yesterday every each per hour day night week month quarter year".split())
-    | set("noon midday midnight nights summers winters".split())
+WORDS = frozenset(word for rule in RULES for word in rule.cues) - frozenset(
+    "this in at a an p s ad two half - / . :".split()
 )
-"""A text without digits and without any of these says nothing of time."""
+"""A text without any of these says nothing of time."""

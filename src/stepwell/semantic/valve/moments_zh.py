@@ -6,10 +6,17 @@ from collections.abc import Iterable
 from stepwell.semantic.valve.moments import Mark, Rule, calendar, clock
 from stepwell.semantic.valve.numerals import chinese
 
-_WEEKDAYS = {char: n for n, char in enumerate("一二三四五六日", 1)} | {"天": 7, "末": 8}
+_WEEKDAYS = {char: n for n, char in enumerate("一二三四五六日", 1)} | {"天": 7}
 _WEEKDAYS |= {str(n): n for n in range(1, 7)}
 _WHICH = {"上": "last", "下": "next", "这": "this", "本": "this", "当": "this", "去": "last"}
-_WHICH |= {"今": "this", "明": "next", "上个": "last", "下个": "next", "这个": "this", "前": "before last"}
+_WHICH |= {
+    "今": "this",
+    "明": "next",
+    "上个": "last",
+    "下个": "next",
+    "这个": "this",
+    "前": "before last",
+}
 _WHICH |= {"后": "after next", "上上": "before last", "下下": "after next"}
 _UNITS = {
     "周": "week",
@@ -38,21 +45,36 @@ _PARTS = {
     "早晨": "morning",
     "清晨": "morning",
     "上午": "morning",
-    "凌晨": "small hours",
+    "凌晨": "morning",
     "中午": "noon",
     "下午": "afternoon",
     "傍晚": "evening",
     "晚上": "evening",
-    "夜里": "night",
-    "半夜": "night",
-    "深夜": "night",
+    "夜里": "evening",
+    "半夜": "evening",
+    "深夜": "evening",
 }
-_HALF = {"下午": "pm", "傍晚": "pm", "晚上": "pm", "晚": "pm", "今晚": "pm", "明晚": "pm", "昨晚": "pm"}
+_HALF = {
+    "下午": "pm",
+    "傍晚": "pm",
+    "晚上": "pm",
+    "晚": "pm",
+    "今晚": "pm",
+    "明晚": "pm",
+    "昨晚": "pm",
+}
 _HALF |= {"早上": "am", "早晨": "am", "上午": "am", "凌晨": "am", "清晨": "am", "早": "am"}
 _QUARTERS = {"半": 30, "一刻": 15, "三刻": 45}
 _SEASONS = {"春": 1, "夏": 2, "秋": 3, "冬": 4}
 _BOUNDS = {"之前": "before", "以前": "before", "前": "before", "年底前": "before"}
-_BOUNDS |= {"之后": "after", "以后": "after", "后": "after", "以来": "from", "至今": "from", "起": "from"}
+_BOUNDS |= {
+    "之后": "after",
+    "以后": "after",
+    "后": "after",
+    "以来": "from",
+    "至今": "from",
+    "起": "from",
+}
 
 _NUMBER = r"(\d{1,2}|[一二三四五六七八九十]{1,3})"
 _YEAR = r"((?:1\d|20)\d{2}|[一二]?[〇零一二三四五六七八九]{3}|[5-9]\d|0\d)"
@@ -117,17 +139,20 @@ def _digital(found: re.Match[str]) -> Iterable[Mark]:
 
 
 def _part_of(part: str | None) -> Iterable[Mark]:
-    """Yield the day that a part of the day names: ``今晚``."""
+    """Yield the day that a part of the day names, as ``今晚`` does, and the part itself."""
     if part and part[0] in _NEAR and len(part) > 1:
         yield Mark("relative", _NEAR[part[0]])
+    name = _PARTS.get(part or "")
+    if name:
+        yield Mark("part", name)
 
 
 def _near(found: re.Match[str]) -> Iterable[Mark]:
-    yield Mark("relative", _NEAR[found[1]])
-    if found[2] in "晚夜":
-        yield Mark("part", "evening")
-    elif found[2] == "早":
-        yield Mark("part", "morning")
+    yield Mark("relative", _NEAR[found[1] or found[3]])
+    part = (found[2] or found[4]).translate({ord("夜"): "晚"})
+    if part in _HALF:
+        yield Mark("part", "evening" if part == "晚" else "morning")
+        yield Mark("half", _HALF[part])
 
 
 def _which(found: re.Match[str]) -> Iterable[Mark]:
@@ -153,6 +178,12 @@ def _every(found: re.Match[str]) -> Iterable[Mark]:
 
 def _part(found: re.Match[str]) -> Iterable[Mark]:
     yield Mark("part", _PARTS[found[0]])
+    if found[0] in _HALF:
+        yield Mark("half", _HALF[found[0]])
+
+
+def _week_part(found: re.Match[str]) -> Iterable[Mark]:
+    yield Mark("part of the week", "weekend" if found[1] else "weekday")
 
 
 def _lunar(found: re.Match[str]) -> Iterable[Mark]:
@@ -161,37 +192,53 @@ def _lunar(found: re.Match[str]) -> Iterable[Mark]:
 
 _OF_DAY = "|".join(sorted({*_PARTS, *_HALF}, key=len, reverse=True))
 RULES: tuple[Rule, ...] = tuple(
-    (re.compile(pattern), finder)
-    for pattern, finder in (
-        (r"(?<!\d)(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)", _iso),
+    Rule(frozenset(cues), re.compile(pattern), finder)
+    for cues, pattern, finder in (
+        ("0", r"(?<!\d)(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)", _iso),
         (
-            rf"(?<![个\d])(?:{_YEAR}年)?{_NUMBER}月(?:份(?!额)|(?:{_NUMBER}(?:日|号))?)",
+            "月",
+            rf"(?<![个\d那这每第])(?:{_YEAR} ?年 ?)?{_NUMBER} ?月(?!息)(?:份(?!额)| ?{_NUMBER} ?(?:日|号|(?![\d个年月天次点本元块万千百日号])))?",
             _date,
         ),
-        (rf"(?<!\d){_YEAR}年?(?:-|~|到|至){_YEAR}年", _years),
-        (r"(?<!\d)(\d{2,4}|[一二三四五六七八九]十)年代", _decade),
-        (rf"(?<![\d.]){_YEAR}年(之前|以前|之后|以后|以来|至今|起|前|后)?(?![级代龄纪薪])", _year),
-        (r"(?<!\d)(1[89]\d{2}|20\d{2})(?![\d年.,个元块人])()", _year),
-        (rf"(?:星期|周|礼拜)?初([一二三四五六七八九十])(?![次步始级中高])", _day),
-        (rf"(上上|下下|上|下|这|本)?(?:个)?(?:星期|周|礼拜)([一二三四五六日天末1-6])(?![年个岁次\d])", _weekday),
-        (rf"({_OF_DAY})?的?(\d{{1,2}}):(\d{{2}})(?!\d)", _digital),
+        ("年", rf"(?<!\d){_YEAR} ?年? ?(?:-|~|到|至) ?{_YEAR} ?年", _years),
+        ("年", r"(?:(?:20|二十) ?世纪 ?)?(?<!\d)(\d{2,4}|[一二三四五六七八九]十) ?年代", _decade),
         (
-            rf"({_OF_DAY})?的?(?<!第)(?!一点(?!钟|半)){_NUMBER}(?:点(?!评|赞|击|餐|名|心|数)|时(?!间|候|代|尚|常))钟?"
-            r"(?:(半|一刻|三刻)|(\d{1,2}|[一二三四五]?十[一二三四五六七八九]?)分?)?",
+            "年",
+            rf"(?<![\d.]){_YEAR} ?年(之前|以前|之后|以后|以来|至今|起|前|后)?(?![级代龄纪薪])",
+            _year,
+        ),
+        ("0", r"(?<![\d.])(1[5-9]\d{2}|20\d{2})(?! ?[\d年.,个元块人字分米克-])()", _year),
+        ("初", r"(?<![世纪月年])初([一二三四五六七八九十])(?![次步始级中高直])", _day),
+        (
+            "周星礼",
+            r"(上上|下下|上|下|这|本)?(?:个)?(?:星期|周|礼拜)([一二三四五六日天1-6])(?![年个岁次\d])",
+            _weekday,
+        ),
+        ("0", rf"({_OF_DAY})?的? ?(\d{{1,2}}):(\d{{2}})(?!\d)", _digital),
+        (
+            "点时",
+            rf"({_OF_DAY})?的? ?(?<!第)(?!一点(?!钟|半)){_NUMBER} ?"
+            r"(?:点(?![评赞击餐名心数]|[零〇一二三四五六七八九](?![十分]))|时(?![间候代尚常]))钟?"
+            r"(?:(半|一刻|三刻)| ?(\d{1,2}|[二三四五]?十[一二三四五六七八九]?|[零〇]?[一二三四五六七八九](?=分))分?)?",
             _time,
         ),
-        (rf"(?<![\d.个几]){_NUMBER}(?:日(?!元|本|语|常|子)|号)", _day),
-        (r"(大后|大前|今|明|昨|后|前)(天|日|晚|早|夜)(?!报)", _near),
-        (r"(今|明|去|前|后)年", _this_year),
-        (r"(上上|下下|上|下|这|本|当)个?(周|星期|礼拜|月份?|年度?|季度|学期|赛季|世纪)(?![末经亮])", _which),
-        (r"第?([一二三四1-4])季度", _quarter),
-        (r"(春|夏|秋|冬)(?:天|季)", _season),
-        (r"每(?:个)?(天|日|晚|小时|周|星期|月|季度|年)", _every),
-        (r"农历|阴历|阳历|公历", _lunar),
-        ("|".join(_PARTS), _part),
+        ("日号", rf"(?<![\d.个几]){_NUMBER} ?(?:日(?![元本语常子])|号)", _day),
+        ("天日晚早夜", r"(?:(今|明|昨)(天|日|晚|早|夜)|(大后|大前|后|前)(天))(?!报)", _near),
+        ("年", r"(今|明|去|前|后)年", _this_year),
+        (
+            "周星礼月年季学赛世",
+            r"(上上|下下|上|下|这|本|当)个?(周|星期|礼拜|月份?|年度?|季度|学期|赛季|世纪)(?![末经亮])",
+            _which,
+        ),
+        ("季", r"第? ?([一二三四1-4]) ?季度", _quarter),
+        ("春夏秋冬", r"(春|夏|秋|冬)(?:天|季)", _season),
+        ("每", r"每(?:个)?(天|日|晚|小时|周|星期|月|季度|年)", _every),
+        ("历", r"农历|阴历|阳历|公历", _lunar),
+        ("早晨上凌中下傍晚夜半深清", "|".join(_PARTS), _part),
+        ("周工", r"(周末)|工作日", _week_part),
     )
 )
 """In this order: the longest and surest first."""
 
-SIGNS = frozenset("年月日号周拜星点时天晚早夜午晨春夏秋冬历初季")
-"""A text without any of these, and without digits, says nothing of time."""
+SIGNS = frozenset(cue for rule in RULES for cue in rule.cues)
+"""A text without any of these says nothing of time; ``0`` stands for any digit."""

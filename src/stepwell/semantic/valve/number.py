@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from stepwell.semantic.valve.date import lowered
 from stepwell.semantic.valve.difference import Difference, Kind
-from stepwell.semantic.valve.quantities import Quantity, has_single, quantities
+from stepwell.semantic.valve.quantities import Quantity, has_pair, has_single, quantities
 from stepwell.semantic.valve.reading import Reading, Script
 from stepwell.semantic.valve.units import Unit, may_be_one, units
 
@@ -41,13 +41,18 @@ def _missing(of: tuple[Quantity, ...], there: tuple[Quantity, ...], other: Readi
     if not lacking:
         return ""
     for quantity in of:
-        if _value(quantity) in lacking and not (quantity.value == 1 and _is_single(quantity, other)):
+        if _value(quantity) in lacking and not _is_implied(quantity, other):
             return _shown(quantity)
     return ""
 
 
-def _is_single(quantity: Quantity, other: Reading) -> bool:
-    return not quantity.ordinal and has_single(other)
+def _is_implied(quantity: Quantity, other: Reading) -> bool:
+    """Return whether the other text says the number in a word that need not be one."""
+    if quantity.ordinal:
+        return False
+    return (quantity.value == 1 and has_single(other)) or (
+        quantity.value == 2 and has_pair(other)  # noqa: PLR2004
+    )
 
 
 def _shown(quantity: Quantity) -> str:
@@ -79,12 +84,11 @@ def _other_role(one: tuple[Quantity, ...], other: tuple[Quantity, ...]) -> Diffe
     for thing in sorted(shared):
         if here[thing] != there[thing]:
             return Difference(Kind.NUMBER, _told(here, thing), _told(there, thing))
-    orders = [[q for q in found if q.value != 1] for found in (one, other)]
-    values = [[_value(q) for q in found] for found in orders]
-    told_apart = all(_thing(q) in shared for found in orders for q in found)
-    if values[0] != values[1] and not told_apart:
-        shown = (" ".join(map(_shown, found)) for found in orders)
-        return Difference(Kind.NUMBER, *shown)
+    told = [
+        [q for q in found if q.value != 1 and _thing(q) not in shared] for found in (one, other)
+    ]
+    if [_value(q) for q in told[0]] != [_value(q) for q in told[1]]:
+        return Difference(Kind.NUMBER, *(" ".join(map(_shown, found)) for found in told))
     return None
 
 
@@ -138,12 +142,16 @@ def _other_measure(asked: Reading, stored: Reading) -> Difference | None:
     return None
 
 
-_ALSO_WORDS = frozenset("second seconds minute minutes stone stones yard yards fold mean cups".split())
+_ALSO_WORDS = frozenset(
+    "second seconds minute minutes stone stones yard yards fold mean cups".split()
+)
 _MIN_LENGTH = {Script.LATIN: 4, Script.HAN: 2}
 """Shorter words are units only behind a number."""
 
 
 def _measures(reading: Reading) -> frozenset[Unit]:
+    if units().keys().isdisjoint(reading.vocabulary):
+        return frozenset()
     return frozenset(
         units()[word.text]
         for word in reading.words

@@ -123,7 +123,9 @@ def chinese(numeral: str) -> Fraction:
             total, section, current = (total + (section + current or 1) * last, *_NOTHING)
         else:
             after_zero = part in "零〇"
-            current = digits(part) if part[0].isdecimal() else Fraction(_CHINESE_DIGITS.get(part, 0))
+            current = (
+                digits(part) if part[0].isdecimal() else Fraction(_CHINESE_DIGITS.get(part, 0))
+            )
             continue
         after_zero = False
     if current and last > 10 and not after_zero and _is_short(numeral):  # noqa: PLR2004

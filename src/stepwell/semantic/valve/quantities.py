@@ -20,7 +20,7 @@ class Quantity(NamedTuple):
     ordinal: bool = False
     unit: Unit | None = None
     noun: str = ""
-    """The word behind it, if that is no unit."""
+    """The word behind it, if that is no unit; if there is none, ``<`` and the word before it."""
     in_digits: bool = True
 
 
@@ -34,17 +34,22 @@ def has_single(reading: Reading) -> bool:
     return reading.fact(_has_single)
 
 
+def has_pair(reading: Reading) -> bool:
+    """Return whether a text speaks of two things in a word that is no numeral."""
+    return not _PAIR.isdisjoint(reading.vocabulary)
+
+
 def _has_single(reading: Reading) -> bool:
-    return "一" in reading.prose or any(word.text in _SINGLE for word in reading.words)
+    return "一" in reading.prose or not _SINGLE.isdisjoint(reading.vocabulary)
 
 
 _SINGLE = frozenset(("a", "an", "one", "single", "1"))
+_PAIR = frozenset(("both", "pair", "couple", "two", "twin", "twins", "pairs", "couples"))
 
 
 def _quantities(reading: Reading) -> tuple[Quantity, ...]:
-    words = reading.words
     chinese = numerals(reading)
-    if not chinese and not any(map(_may_count, words)):
+    if not (chinese or _MAYBE.search(reading.prose)) and _ENGLISH.isdisjoint(reading.vocabulary):
         return ()
     return tuple(_Walk(reading, chinese).found())
 
@@ -62,28 +67,27 @@ _FIGURE = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _ORDINAL_ENDINGS = frozenset(("st", "nd", "rd", "th"))
 _MAGNITUDES = {"k": 10**3, "mn": 10**6, "mio": 10**6, "bn": 10**9, "tn": 10**12, "million": 10**6}
 _MAGNITUDES |= {"hundred": 100, "thousand": 1000, "billion": 10**9, "trillion": 10**12}
-_NOT_FIRST = frozenset("name aid hand class lady place all".split())
-"""``first name``, ``at first hand``, ``first of all``: nothing is counted there."""
+_NOT_FIRST = frozenset("name aid hand clas lady place time step thing".split())
+"""``first name``, ``for the first time``: nothing is counted there."""
+
+_OWNERS = frozenset("the my your his her its our their whose which".split())
+_VAGUE = frozenset("several few many some couple hundreds thousands millions billions".split())
 _NO_NOUNS = frozenset(
     "a an the and or of in on at to from by for with is are was were be than as if that it i you "
     "we they he she my your more less other others do does did can should will how what".split()
 )
 
 
-def _may_count(word: Word) -> bool:
-    return (
-        word.script is Script.NUMBER
-        or word.text in _ENGLISH
-        or word.written in _ROMAN
-        or (word.script is Script.LATIN and word.text[-1].isdecimal())
-    )
+_MAYBE = re.compile(r"\d|[A-Za-z]-[A-Za-z]|\b[IVX]{2}")
+"""Without this, no word but those of `_ENGLISH` counts anything."""
 
 
 class _Walk:
     """One pass over the words of a text."""
 
     def __init__(self, reading: Reading, chinese: Sequence[Numeral]) -> None:
-        self._text = timeless(reading)
+        text = timeless(reading)
+        self._text = _LIST_MARK.sub(lambda found: "\x00" * len(found[0]), text)
         self._words = reading.words
         self._chinese = {numeral.start: numeral for numeral in chinese}
         self._behind = 0
@@ -118,6 +122,8 @@ class _Walk:
             yield from self._of_words(index)
         elif word.text in ORDINALS:
             yield from self._of_ordinal(index)
+        elif "-" in word.text and word.text.partition("-")[0] in NUMBER_WORDS - {"one"}:
+            yield self._compound(word.text)
         elif word.text == "half":
             behind = index + 1 + (self._word(index + 1) in {"a", "an"})
             yield self._counted(Fraction(1, 2), behind, in_digits=False)
@@ -190,19 +196,33 @@ class _Walk:
         if self._word(behind) in _FRACTIONS and (value > 1 or self._word(behind)[-1] != "s"):
             yield self._counted(value / _FRACTIONS[self._word(behind)], behind + 1, in_digits=False)
             self._behind = self._words[behind].end
+        elif self._word(index - 1) in _VAGUE and run[0] in _MAGNITUDES:
+            return
         elif run != ["one"]:
             yield self._counted(value, behind, in_digits=False)
+
+    def _compound(self, word: str) -> Quantity:
+        """Read ``two-step`` and ``five-year-old``."""
+        number, _, counted = word.partition("-")
+        unit = units().get(counted)
+        noun = "" if unit else counted.removesuffix("s")
+        return Quantity(english([number]), unit=unit, noun=noun, in_digits=False)
 
     def _of_ordinal(self, index: int) -> Iterator[Quantity]:
         word, before, noun = self._word(index), self._word(index - 1), self._noun(index + 1)
         if word == "second" and (before in {"a", "per", "each", "every"} or before.isdigit()):
             return
-        if word == "first" and (noun in _NOT_FIRST or before == "at" or self._word(index + 1) == "of"):
+        if word == "first" and not self._is_counted_first(index, before, noun):
             return
         if word in _FRACTIONS and before in {"a", "an"}:
             yield self._counted(Fraction(1, _FRACTIONS[word]), index + 1, in_digits=False)
         else:
             yield Quantity(Fraction(ORDINALS[word]), ordinal=True, noun=noun, in_digits=False)
+
+    def _is_counted_first(self, index: int, before: str, noun: str) -> bool:
+        """Return whether ``first`` names one of several, and does not just say what comes soon."""
+        is_name = self._words[index].written == "First" and index > 0
+        return noun not in _NOT_FIRST and (is_name or before in _OWNERS or before.endswith("'s"))
 
     def _counted(
         self, value: Fraction, behind: int, index: int | None = None, *, in_digits: bool = True
@@ -214,6 +234,8 @@ class _Walk:
         if index is not None and self._is_negative(index):
             value = -value
         noun = "" if unit else self._noun(behind)
+        if index and not (unit or noun):
+            noun = self._name(index - 1)
         return Quantity(value, unit=unit, noun=noun, in_digits=in_digits)
 
     def _unit(self, index: int) -> Unit | None:
@@ -235,7 +257,9 @@ class _Walk:
         before = self._words[index - 1] if index else None
         if before is None:
             return None
-        unit = units().get(self._word(index - 2) + before.text if before.text == "$" else before.text)
+        unit = units().get(
+            self._word(index - 2) + before.text if before.text == "$" else before.text
+        )
         unit = unit or units().get(before.text)
         return unit if unit is not None and unit.measures == "money" else None
 
@@ -255,6 +279,12 @@ class _Walk:
             and (start == 0 or self._text[start - 1].isspace() or self._text[start - 1] in "(=<>")
         )
 
+    def _name(self, index: int) -> str:
+        """Return the word at ``index`` as a name that a number belongs to."""
+        word = self._words[index]
+        is_name = len(word.text) > 1 and word.script in {Script.LATIN, Script.HAN}
+        return f"<{word.text}" if is_name and word.text not in _NO_NOUNS else ""
+
     def _noun(self, index: int) -> str:
         """Return the word at ``index`` as a noun in the singular."""
         if index >= len(self._words):
@@ -263,6 +293,9 @@ class _Walk:
         if word.script is not Script.LATIN or word.text in _NO_NOUNS:
             return ""
         return word.text.removesuffix("'s").removesuffix("s")
+
+
+_LIST_MARK = re.compile(r"(?m)^\s*(?:\(\d{1,2}\)|\d{1,2} ?[.):、])(?!\d)|(?<=[ :;]) ?\d\) ")
 
 
 def _parts(token: str) -> list[str] | None:

@@ -26,15 +26,19 @@ class Numeral(NamedTuple):
     in_digits: bool = False
 
 
-_SIGNS = frozenset("零〇二两三四五六七八九十百千万亿半第俩仨")
+_SIGNS = frozenset("零〇二两三四五六七八九十百千万亿半第俩仨首")
 _DIGITS = r"\d[\d,]*(?:\.\d+)?"
 _FIGURE = r"(?:[零〇一二三四五六七八九十百万亿两]|千(?![米克瓦卡帕赫伏焦]))"
-_HAN = rf"(?:{_DIGITS})?{_FIGURE}+(?:\d+[千百万亿]{_FIGURE}*)*"
+_NOT_NEXT = "(?!(?<=[百千万亿][一二三四五六七八九])[年个天月周期])"
+"""``一万一年`` is ten thousand in a year, not eleven thousand years."""
+
+_HAN = rf"(?:{_DIGITS})?(?:{_FIGURE}{_NOT_NEXT})+(?:\d+[千百万亿](?:{_FIGURE}{_NOT_NEXT})*)*"
 _NUMBER = re.compile(
     rf"(?P<below>{_HAN}|{_DIGITS})分之(?P<above>{_HAN}|{_DIGITS})"
     rf"|(?P<nth>第) ?(?P<place>{_HAN}|{_DIGITS})"
     r"|(?P<half>一半|半(?=个|小时|年|月|斤|价|公里|瓶|杯|数|分|两))"
     r"|(?P<both>俩|仨)"
+    r"|(?P<head>首)(?=[次个部任位家代场届款批本条名期轮支架])"
     rf"|(?P<sign>负|零下)?(?P<whole>{_HAN})(?:点(?P<point>[零〇一二三四五六七八九]{{1,18}}))?"
 )
 _COUNTED = frozenset(
@@ -42,6 +46,7 @@ _COUNTED = frozenset(
     "瓶碗盒箱袋包片块滴股笔单款门场局轮倍维角边大线星折成页胎阶段程环度点天倍者座栋幢棵朵匹头尾盘份幅封项则站厘"
 )
 """What must stand behind one Chinese figure to make it a number."""
+_RECKONING = frozenset("加减乘除以于")
 
 
 def numerals(reading: Reading) -> tuple[Numeral, ...]:
@@ -57,7 +62,7 @@ def _find(text: str) -> Iterator[Numeral]:
         value = _value(found)
         if value is None:
             continue
-        ordinal = bool(found["nth"])
+        ordinal = bool(found["nth"] or found["head"])
         behind = found.end() + (text[found.end() : found.end() + 1] in _ABOUT)
         unit = units()["%"] if found["below"] in _HUNDRED else longest(text, behind)[0]
         if not (ordinal or unit or _counts(found, text[behind : behind + 1])):
@@ -76,7 +81,11 @@ _HUNDRED = frozenset(("百", "一百", "100"))
 def _no_numbers() -> re.Pattern[str]:
     listed = [word for line in lines("numeral_words.txt") for word in line.split()]
     pattern = "|".join(sorted(map(re.escape, listed), key=len, reverse=True))
-    return re.compile(rf"{pattern}|(?<![\d一二三四五六七八九百零])十分(?![钟之])")
+    return re.compile(
+        rf"{pattern}|(?<![\d一二三四五六七八九百零])十分(?![钟之])"
+        # We two, and some tens of something.
+        r"|(?<=[们咱])(?:两个?|俩|三个?)(?!月|星期|小时)|[几数好][十百千万亿]+"
+    )
 
 
 def _value(found: re.Match[str]) -> Fraction | None:
@@ -85,6 +94,8 @@ def _value(found: re.Match[str]) -> Fraction | None:
         if found["below"] in _HUNDRED:
             return above
         return above / below if below else None
+    if found["head"]:
+        return Fraction(1)
     if found["half"]:
         return Fraction(1, 2)
     if found["both"]:
@@ -101,4 +112,7 @@ def _counts(found: re.Match[str], behind: str) -> bool:
     whole = found["whole"]
     if whole is None or len(whole) > 1 or found["sign"]:
         return True
-    return whole not in "一百千万亿零〇" and (behind in _COUNTED or not behind.isalpha())
+    if whole in "一百千万亿零〇":
+        return False
+    before = found.string[found.start() - 1 : found.start()] if found.start() else ""
+    return behind in _COUNTED or before in _RECKONING or not behind.isalpha()

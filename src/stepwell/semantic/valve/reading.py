@@ -79,6 +79,11 @@ class Reading:
         return self.fact(_is_chinese)
 
     @property
+    def vocabulary(self) -> frozenset[str]:
+        """The texts of its words."""
+        return self.fact(_vocabulary)
+
+    @property
     def opened(self) -> "Reading":
         """The same text with nothing cut out: quoted and fenced words are words of its prose."""
         return self.fact(_open)
@@ -101,6 +106,10 @@ def read(text: str) -> Reading:
 
 def _open(reading: Reading) -> Reading:
     return _read(reading.text, reading.text[:MAX_CHARACTERS], ()) if reading.literals else reading
+
+
+def _vocabulary(reading: Reading) -> frozenset[str]:
+    return frozenset([word.text for word in reading.words])
 
 
 def _is_chinese(reading: Reading) -> bool:

@@ -48,10 +48,14 @@ def may_be_one(unit: Unit | None, other: Unit | None) -> bool:
 
 
 def longest(text: str, start: int) -> tuple[Unit | None, int]:
-    """Return the Chinese unit at ``start`` of ``text``, if any, and the offset behind it."""
+    """Return the Chinese unit at ``start`` of ``text``, if any, and the offset behind it.
+
+    Months are counted with 个 only.
+    """
     skipped = start + text.startswith("个", start)
     for length in range(4, 0, -1):
-        unit = units().get(text[skipped : skipped + length])
-        if unit is not None:
+        spelling = text[skipped : skipped + length]
+        unit = units().get(spelling)
+        if unit is not None and (spelling != "月" or skipped > start):
             return unit, skipped + length
     return None, start
