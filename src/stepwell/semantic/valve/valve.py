@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from stepwell.semantic.valve.date import date
 from stepwell.semantic.valve.difference import Difference
 
+from stepwell.semantic.valve.entity import entity
 from stepwell.semantic.valve.literal import literal
 from stepwell.semantic.valve.number import number
 
@@ -13,7 +14,7 @@ from stepwell.semantic.valve.reading import Reading
 Check = Callable[[Reading, Reading], Difference | None]
 """Takes what was asked and what is stored. Symmetric but for the names in its result."""
 
-CHECKS: tuple[Check, ...] = (number, date)
+CHECKS: tuple[Check, ...] = (number, date, entity)
 """In the order in which they are asked: the surest and cheapest first.
 
 `literal` comes before them all. Where the texts quote the same, they look at what stands around
