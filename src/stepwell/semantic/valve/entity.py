@@ -5,36 +5,39 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from stepwell.semantic.valve.difference import Difference, Kind
-from stepwell.semantic.valve.names import Mention, Name, alternatives, names, plain
-from stepwell.semantic.valve.reading import Reading, Script, Word
-
-
-class Proper(NamedTuple):
-    """A name that no list knows."""
-
-    text: str
-    """Plain, case-folded."""
-    index: int
+from stepwell.semantic.valve.names import Mention, Name, Weight, names, plain
+from stepwell.semantic.valve.proper import Proper, codes, propers
+from stepwell.semantic.valve.reading import Reading, Script
 
 
 class Entities(NamedTuple):
     """What a text names."""
 
-    known: tuple[Mention, ...]
-    proper: tuple[Proper, ...]
+    known: dict[Name, Mention]
+    propers: tuple[Proper, ...]
     codes: tuple[str, ...]
-    """Identifiers, plain."""
-    alternatives: dict[str, frozenset[str]]
-    """Members by kind."""
+
+
+class _Missing(NamedTuple):
+    """A name of one text that the other lacks."""
+
+    text: str
+    must: bool
 
 
 def entity(asked: Reading, stored: Reading) -> Difference | None:
-    """Return the first name or identifier that stands in one text only."""
+    """Return the first name or identifier in which two texts differ.
+
+    Identifiers, listed names, and words in capitals must stand in both. Where one text has a name
+    that is only likely to be one, the other must have another name instead.
+    """
     one, other = asked.fact(_entities), stored.fact(_entities)
+    if one == other:
+        return None
     return (
-        _other_code(asked, stored)
+        _difference(_missing_code(one, stored), _missing_code(other, asked))
         or _other_name(asked, stored)
-        or _other_alternative(one.alternatives, other.alternatives)
+        or _other_alternative(one, other)
     )
 
 
@@ -42,164 +45,115 @@ def _difference(left: str, right: str) -> Difference | None:
     return Difference(Kind.ENTITY, left, right) if left or right else None
 
 
-def _other_code(asked: Reading, stored: Reading) -> Difference | None:
-    one, other = asked.fact(_entities).codes, stored.fact(_entities).codes
-    if one == other:
-        return None
-    return _difference(_missing_code(one, stored), _missing_code(other, asked))
+def _entities(reading: Reading) -> Entities:
+    known: dict[Name, Mention] = {}
+    taken: set[int] = set()
+    for mention in names().find(reading):
+        known.setdefault(mention.name, mention)
+        if mention.name.weight is not Weight.ALTERNATIVE:
+            taken.update(range(mention.first, mention.behind))
+    return Entities(known, tuple(propers(reading, taken)), tuple(codes(reading, taken)))
 
 
-def _missing_code(codes: tuple[str, ...], other: Reading) -> str:
-    there = other.fact(_squashed)
-    return next((code for code in codes if squash(code) not in there), "")
-
-
-def squash(text: str) -> str:
-    """Return the letters and digits of a text, with the signs that make another name."""
-    return re.sub(r"[^\w+#]|_", "", text)
+def _missing_code(of: Entities, other: Reading) -> str:
+    return next((code for code in of.codes if _squash(code) not in other.fact(_squashed)), "")
 
 
 def _squashed(reading: Reading) -> str:
-    return squash(reading.prose.casefold())
+    return _squash(reading.prose.casefold())
+
+
+def _squash(text: str) -> str:
+    """Return the letters and digits of a text, and the signs that make another name of them."""
+    return re.sub(r"[^\w+#]|_", "", text)
 
 
 def _other_name(asked: Reading, stored: Reading) -> Difference | None:
-    missing = _missing_names(asked, stored), _missing_names(stored, asked)
-    if not any(missing):
-        return None
-    firsts = [next(iter(found), None) for found in missing]
-    if all(firsts):
-        return _difference(firsts[0][0], firsts[1][0])
-    for side, found in enumerate(missing):
-        reading = (asked, stored)[side]
-        other = (stored, asked)[side]
-        for name, first, behind in found:
-            if not _is_addition(reading, other, first, behind):
-                return _difference(*((name, "") if side == 0 else ("", name)))
+    one, other = list(_missing(asked, stored)), list(_missing(stored, asked))
+    if one and other:
+        return _difference(one[0].text, other[0].text)
+    for missing in (*one, *other):
+        if missing.must:
+            return _difference(missing.text if one else "", missing.text if other else "")
     return None
 
 
-def _missing_names(of: Reading, other: Reading) -> list[tuple[str, int, int]]:
+def _missing(of: Reading, other: Reading) -> Iterator[_Missing]:
     mine, theirs = of.fact(_entities), other.fact(_entities)
-    known = {mention.name for mention in theirs.known}
-    missing = [
-        (mention.name.name, mention.first, mention.behind)
-        for mention in mine.known
-        if mention.name not in known
-        and not _stands(of.words[mention.first : mention.behind], other)
-    ]
-    for proper in mine.proper:
-        if not _has(other, of.words[proper.index], proper.text):
-            missing.append((proper.text, proper.index, proper.index + 1))
-    return missing
+    for name, mention in mine.known.items():
+        if name.weight is Weight.ALTERNATIVE or name in theirs.known:
+            continue
+        words = of.words[mention.first : mention.behind]
+        if not all(_has(other, plain(word.text), word.script) for word in words):
+            yield _Missing(name.text, name.weight is Weight.MUST and not _is_maker(of, mention))
+    for proper in mine.propers:
+        if not _has(other, proper.text, Script.LATIN if proper.text.isascii() else Script.HAN):
+            yield _Missing(proper.text, proper.is_sure)
 
 
-def _stands(words: tuple[Word, ...], other: Reading) -> bool:
-    return all(plain(word.text) in other.fact(_forms) for word in words)
+def _is_maker(reading: Reading, mention: Mention) -> bool:
+    """Return whether a company's name stands before a product's: ``Microsoft Excel``."""
+    if mention.name.kind != "company" or mention.behind >= len(reading.words):
+        return False
+    product = reading.words[mention.behind]
+    return product.written[0].isupper() or product.script is Script.IDENTIFIER
+
+
+def _has(other: Reading, text: str, script: Script) -> bool:
+    """Return whether a text holds a name, perhaps written a little differently."""
+    if script is Script.HAN:
+        return text in other.prose
+    forms = other.fact(_forms)
+    singular = text.removesuffix("s")
+    if text in forms or singular in forms or all(part in forms for part in text.split("-")):
+        return True
+    if text in other.fact(_initials) or _squash(text) in other.fact(_squashed):
+        return True
+    return len(text) >= _LONG and any(_is_slip(text, form) for form in forms)
+
+
+_LONG = 6
+"""In shorter words one letter makes another name: Iran, Iraq."""
+
+
+def _is_slip(one: str, other: str) -> bool:
+    """Return whether two words differ in one letter: missing, changed, or swapped with the next."""
+    if abs(len(one) - len(other)) > 1 or one[0] != other[0]:
+        return False
+    start = 0
+    while start < min(len(one), len(other)) and one[start] == other[start]:
+        start += 1
+    ends = {(one[start + a :], other[start + b :]) for a, b in ((1, 1), (1, 0), (0, 1))}
+    swapped = one[start : start + 2] == other[start : start + 2][::-1]
+    return any(a == b for a, b in ends) or (swapped and one[start + 2 :] == other[start + 2 :])
 
 
 def _forms(reading: Reading) -> frozenset[str]:
+    """Return the words of a text as a name may be found among them."""
     forms: set[str] = set()
-    for word in reading.words:
-        text = plain(word.text)
+    for text in map(plain, reading.vocabulary):
         forms |= {text, text.removesuffix("s"), *text.split("-")}
+        forms.add(text.rstrip("0123456789.-"))
     return frozenset(forms)
 
 
-def _has(other: Reading, word: Word, text: str) -> bool:
-    if word.script is Script.HAN:
-        return text in other.prose
-    forms = other.fact(_forms)
-    if text in forms or text.removesuffix("s") in forms:
-        return True
-    if all(part in forms for part in text.split("-")):
-        return True
-    return squash(text) in other.fact(_squashed) or text in other.fact(_initials)
-
-
 def _initials(reading: Reading) -> str:
-    return "".join(word.text[0] for word in reading.words if word.script is Script.LATIN)
+    return "".join([word.text[0] for word in reading.words if word.script is Script.LATIN])
 
 
-def _is_addition(reading: Reading, other: Reading, first: int, behind: int) -> bool:
-    return False
-
-
-def _other_alternative(
-    one: dict[str, frozenset[str]], other: dict[str, frozenset[str]]
-) -> Difference | None:
-    for kind in one.keys() & other.keys():
-        left, right = one[kind] - other[kind], other[kind] - one[kind]
-        if left and right:
-            return _difference(min(left), min(right))
+def _other_alternative(one: Entities, other: Entities) -> Difference | None:
+    """Return two words of one kind of which each text has one."""
+    left, right = _alternatives(one), _alternatives(other)
+    for kind in left.keys() & right.keys():
+        mine, theirs = left[kind] - right[kind], right[kind] - left[kind]
+        if mine and theirs:
+            return _difference(min(mine), min(theirs))
     return None
 
 
-def _entities(reading: Reading) -> Entities:
-    words = reading.words
-    known = tuple(names().find(words))
-    taken = {i for mention in known for i in range(mention.first, mention.behind)}
+def _alternatives(entities: Entities) -> dict[str, set[str]]:
     members: dict[str, set[str]] = {}
-    for mention in alternatives().find(words):
-        members.setdefault(mention.name.kind, set()).add(mention.name.name)
-    return Entities(
-        known,
-        tuple(_proper(reading, taken)),
-        tuple(_codes(reading, taken)),
-        {kind: frozenset(found) for kind, found in members.items()},
-    )
-
-
-_CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d])[\w.\-']+")
-_NAME_AND_NUMBER = re.compile(r"([^\W\d_]{2,}(?:-[^\W\d_]+)*)-?\d+(?:\.\d+)*|v\.?\d[\d.]*")
-
-
-def _codes(reading: Reading, taken: set[int]) -> Iterator[str]:
-    for index, word in enumerate(reading.words):
-        if index in taken:
-            continue
-        if word.script is Script.IDENTIFIER:
-            yield re.sub(r"^https?://(?:www\.)?|/$", "", word.text)
-        elif word.script is Script.LATIN and word.text[-1:] and _CODE.fullmatch(word.text):
-            if not _NAME_AND_NUMBER.fullmatch(word.text):
-                yield word.text
-
-
-_NO_NAMES = frozenset(
-    "i i'm i've i'll i'd ok vs pls plz asap faq eg ie etc am pm mr mrs ms dr a q".split()
-)
-
-
-def _proper(reading: Reading, taken: set[int]) -> Iterator[Proper]:
-    if reading.is_chinese:
-        for index, word in enumerate(reading.words):
-            if index in taken:
-                continue
-            if word.script is Script.LATIN and len(word.text) > 1:
-                yield Proper(word.text, index)
-            elif word.tag in TAGS and len(word.text) > 1:
-                yield Proper(word.text, index)
-        return
-    latin = [w for w in reading.words if w.script is Script.LATIN]
-    capital = sum(w.written[0].isupper() for w in latin)
-    if capital * 2 > len(latin) and len(latin) > 3:
-        return
-    initial = True
-    for index, word in enumerate(reading.words):
-        if word.script is Script.LATIN:
-            text = plain(word.text)
-            inner = word.written[1:].lower() != word.written[1:]
-            if (
-                index not in taken
-                and text not in _NO_NAMES
-                and (inner or (word.written[0].isupper() and not initial))
-            ):
-                named = _NAME_AND_NUMBER.fullmatch(text)
-                if named and named[1]:
-                    yield Proper(named[1], index)
-                elif not named and not _CODE.fullmatch(text):
-                    yield Proper(text, index)
-        initial = word.text in '.?!:\n"([' or (initial and word.script is Script.SYMBOL)
-
-
-TAGS = {"ns", "nt", "nrt", "nr", "nz"}
+    for name in entities.known:
+        if name.weight is Weight.ALTERNATIVE:
+            members.setdefault(name.kind, set()).add(name.text)
+    return members

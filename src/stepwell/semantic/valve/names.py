@@ -1,11 +1,23 @@
 """The names the valve knows: closed sets with all their spellings, from data files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from enum import Enum, auto
 from functools import cache
 from typing import NamedTuple
 
-from stepwell.semantic.valve.reading import Script, Word
+from stepwell.semantic.valve.reading import Reading, Script
 from stepwell.semantic.valve.tables import lines
+
+
+class Weight(Enum):
+    """What it means if one text has a name that the other lacks."""
+
+    MUST = auto()
+    """They ask for different things."""
+    MAY = auto()
+    """They do if the other has a name that this one lacks."""
+    ALTERNATIVE = auto()
+    """They do if the other has one of the same kind that this one lacks."""
 
 
 class Name(NamedTuple):
@@ -13,8 +25,9 @@ class Name(NamedTuple):
 
     kind: str
     """``country``, ``company``, ``colour``, ..."""
-    name: str
+    text: str
     """The same for all its spellings, in both languages."""
+    weight: Weight
 
 
 class Mention(NamedTuple):
@@ -36,73 +49,69 @@ class _Spelling(NamedTuple):
 
 
 class Names:
-    """What one data file lists."""
+    """All that the data files list."""
 
-    def __init__(self, file: str) -> None:
-        """Read the package's data file ``file``."""
+    def __init__(self) -> None:
+        """Read the package's data files."""
         self._latin: dict[str, list[_Spelling]] = {}
         self._han: dict[str, Name] = {}
-        for line in lines(file):
-            kind, first, *others = line.split()
-            name = Name(kind, first.lstrip("^"))
-            for spelling in (first, *others):
-                self._add(spelling, name)
+        for file, weight in (("names.txt", Weight.MUST), ("sets.txt", Weight.ALTERNATIVE)):
+            for line in lines(file):
+                self._add(line, weight)
         for spellings in self._latin.values():
             spellings.sort(key=lambda spelling: -len(spelling.rest))
-        self.words = frozenset(self._latin)
-        """First words of spellings: a text without any of them holds none in Latin letters."""
 
-    def _add(self, spelling: str, name: Name) -> None:
-        words = [plain(word) for word in spelling.lstrip("^").split("_")]
-        if not words[0].isascii():
-            self._han[words[0]] = name
-            return
-        found = _Spelling(tuple(words[1:]), spelling.startswith("^"), name)
-        self._latin.setdefault(words[0], []).append(found)
+    def _add(self, line: str, weight: Weight) -> None:
+        kind, first, *others = line.split()
+        if first.startswith("~"):
+            weight = Weight.MAY
+        name = Name(kind, first.lstrip("~^"), weight)
+        for spelling in (first.lstrip("~"), *others):
+            words = [plain(word) for word in spelling.lstrip("^").split("_")]
+            if words[0].isascii():
+                found = _Spelling(tuple(words[1:]), spelling.startswith("^"), name)
+                self._latin.setdefault(words[0], []).append(found)
+            else:
+                self._han[words[0]] = name
 
-    def find(self, words: Sequence[Word]) -> Iterator[Mention]:
-        """Yield the names among ``words``, the longest at each place."""
+    def find(self, reading: Reading) -> Iterator[Mention]:
+        """Yield the names in a text, the longest at each place."""
         index = 0
-        while index < len(words):
-            found = self._at(words, index)
+        while index < len(reading.words):
+            word = reading.words[index]
+            found = None
+            if word.script is Script.HAN:
+                found = self._chinese(word.text, index)
+            elif spellings := self._latin.get(plain(word.text)):
+                found = self._longest(spellings, reading, index)
             if found is not None:
                 yield found
             index = found.behind if found is not None else index + 1
 
-    def _at(self, words: Sequence[Word], index: int) -> Mention | None:
-        word = words[index]
-        if word.script is Script.HAN:
-            name = self._of_chinese(word.text)
-            return Mention(name, index, index + 1) if name else None
-        for spelling in self._latin.get(plain(word.text), ()):
+    def _longest(self, spellings: list[_Spelling], reading: Reading, index: int) -> Mention | None:
+        words = reading.words
+        is_capital = words[index].written[0].isupper() and (index > 0 or reading.is_chinese)
+        for spelling in spellings:
             behind = index + 1 + len(spelling.rest)
-            if spelling.is_capital and not (index and word.written[0].isupper()):
-                continue
-            if spelling.rest == tuple(plain(word.text) for word in words[index + 1 : behind]):
+            rest = tuple(plain(word.text) for word in words[index + 1 : behind])
+            if spelling.rest == rest and (is_capital or not spelling.is_capital):
                 return Mention(spelling.name, index, behind)
         return None
 
-    def _of_chinese(self, word: str) -> Name | None:
+    def _chinese(self, word: str, index: int) -> Mention | None:
         """Return what a word names, or the longest name it begins or ends with: ``法国人``."""
-        for length in range(len(word), 1, -1):
-            name = self._han.get(word[:length]) or self._han.get(word[-length:])
-            if name is not None:
-                return name
-        return self._han.get(word)
+        name = self._han.get(word)
+        for length in range(len(word) - 1, 1, -1):
+            name = name or self._han.get(word[:length]) or self._han.get(word[-length:])
+        return Mention(name, index, index + 1) if name else None
 
 
 def plain(word: str) -> str:
     """Return a word without the ending of a genitive."""
-    return word.removesuffix("'s").removesuffix("'")
+    return word.removesuffix("'s").removesuffix("'") if "'" in word else word
 
 
 @cache
 def names() -> Names:
-    """Return the names that must stand in both texts. Reads a file once."""
-    return Names("names.txt")
-
-
-@cache
-def alternatives() -> Names:
-    """Return the words of which one excludes the others. Reads a file once."""
-    return Names("sets.txt")
+    """Return the names of the data files, which are read once."""
+    return Names()

@@ -1,0 +1,116 @@
+"""Finds names that no list knows: by their capitals, or as the Chinese tagger sees them."""
+
+import re
+from collections.abc import Iterator, Set
+from typing import NamedTuple
+
+from stepwell.semantic.valve.date import timeless
+from stepwell.semantic.valve.names import plain
+from stepwell.semantic.valve.numerals import NUMBER_WORDS, ORDINALS
+from stepwell.semantic.valve.reading import Reading, Script, Word
+
+
+class Proper(NamedTuple):
+    """A word that is a name by its looks."""
+
+    text: str
+    """Plain, case-folded."""
+    is_sure: bool
+    """It is written as nothing but a name is: ``NASA``, ``iPhone``."""
+
+
+NAME_AND_NUMBER = re.compile(r"([^\W\d_]{2,}(?:-[^\W\d_]+)*)-?\d+(?:\.\d+)*")
+"""``covid-19``, ``iphone15``: the number is compared as a number."""
+
+_VERSION = re.compile(r"v\.?\d[\d.]*")
+_TAGS = frozenset(("nr", "nrt", "ns", "nt", "nz"))
+"""People, transcribed people, places, organisations, other names. Often wrong: hence never sure."""
+
+_COMMON = frozenset(
+    "tv pc ceo cto cfo atm os ufo id it cv diy vip asap faq gp er icu ok pm am mr mrs ms dr vs eg ie etc "
+    "url app usb led lcd html pdf hr pr qa ui ux api sim pin dvd cd ac tax gdp wifi wi-fi i i'm i've "
+    "i'll i'd a q lol btw imo pls plz please not and or all any no".split()
+)
+"""In capitals for no reason but habit; another word often does as well."""
+
+_FEW = 3
+"""Of so few words, capitals say nothing."""
+
+
+def propers(reading: Reading, taken: Set[int]) -> Iterator[Proper]:
+    """Yield the names of a text, but for words with an index in ``taken``.
+
+    In a text that is all capitals, or in title case, English names cannot be told.
+    """
+    if reading.is_chinese:
+        yield from _chinese(reading, taken)
+    elif _tells_names(reading):
+        yield from _english(reading, taken)
+
+
+def _chinese(reading: Reading, taken: Set[int]) -> Iterator[Proper]:
+    for index, word in enumerate(reading.words):
+        if index not in taken and len(word.text) > 1:
+            if word.tag in _TAGS:
+                yield Proper(word.text, is_sure=False)
+            elif word.script is Script.LATIN and (name := _name_of(word)):
+                yield Proper(name, is_sure=False)
+
+
+def _tells_names(reading: Reading) -> bool:
+    latin = [word.written for word in reading.words if word.script is Script.LATIN]
+    capital = sum(word[0].isupper() for word in latin)
+    return capital > 0 and (capital * 2 <= len(latin) or len(latin) <= _FEW)
+
+
+def _english(reading: Reading, taken: Set[int]) -> Iterator[Proper]:
+    is_initial = True
+    text = timeless(reading)
+    for index, word in enumerate(reading.words):
+        if word.script is Script.LATIN:
+            free = index not in taken and text[word.start] != "\x00"
+            if free and _is_capital(word, is_initial=is_initial) and (name := _name_of(word)):
+                yield Proper(name, _is_sure(word) and name not in _COMMON)
+            is_initial = False
+        elif word.script is Script.SYMBOL:
+            is_initial = is_initial or word.text in '.?!:("'
+
+
+def _is_capital(word: Word, *, is_initial: bool) -> bool:
+    if _is_sure(word):
+        return True
+    return word.written[0].isupper() and not is_initial
+
+
+def _is_sure(word: Word) -> bool:
+    """Return whether a capital stands within a word: no sentence begins so."""
+    inner = word.written[1:]
+    return inner.lower() != inner and len(plain(word.text)) > 1
+
+
+def _name_of(word: Word) -> str:
+    """Return what must be found in the other text; nothing if other checks look at the word."""
+    text = plain(word.text)
+    if text in NUMBER_WORDS or text in ORDINALS or _VERSION.fullmatch(text):
+        return ""
+    named = NAME_AND_NUMBER.fullmatch(text)
+    if named:
+        return named[1]
+    return "" if any(char.isdecimal() for char in text) else text
+
+
+def codes(reading: Reading, taken: Set[int]) -> Iterator[str]:
+    """Yield identifiers, and what mixes letters and digits: ``b12``, ``x-200a``."""
+    for index, word in enumerate(reading.words):
+        if index in taken:
+            continue
+        if word.script is Script.IDENTIFIER:
+            yield re.sub(r"^https?://(?:www\.)?|/$", "", word.text)
+        elif word.script is Script.LATIN and _is_code(plain(word.text)):
+            yield plain(word.text)
+
+
+def _is_code(text: str) -> bool:
+    if text.isalpha() or not any(char.isdecimal() for char in text):
+        return False
+    return not (NAME_AND_NUMBER.fullmatch(text) or _VERSION.fullmatch(text))
