@@ -87,7 +87,7 @@ def _missing(of: Reading, other: Reading) -> Iterator[_Missing]:
         if not all(_has(other, plain(word.text), word.script) for word in words):
             yield _Missing(name.text, name.weight is Weight.MUST and not _is_maker(of, mention))
     for proper in mine.propers:
-        if not _has(other, proper.text, Script.LATIN if proper.text.isascii() else Script.HAN):
+        if not _has(other, proper.text, proper.script):
             yield _Missing(proper.text, proper.is_sure)
 
 

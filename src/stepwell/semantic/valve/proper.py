@@ -8,6 +8,7 @@ from stepwell.semantic.valve.date import timeless
 from stepwell.semantic.valve.names import plain
 from stepwell.semantic.valve.numerals import NUMBER_WORDS, ORDINALS
 from stepwell.semantic.valve.reading import Reading, Script, Word
+from stepwell.semantic.valve.units import units
 
 
 class Proper(NamedTuple):
@@ -15,6 +16,7 @@ class Proper(NamedTuple):
 
     text: str
     """Plain, case-folded."""
+    script: Script
     is_sure: bool
     """It is written as nothing but a name is: ``NASA``, ``iPhone``."""
 
@@ -23,8 +25,13 @@ NAME_AND_NUMBER = re.compile(r"([^\W\d_]{2,}(?:-[^\W\d_]+)*)-?\d+(?:\.\d+)*")
 """``covid-19``, ``iphone15``: the number is compared as a number."""
 
 _VERSION = re.compile(r"v\.?\d[\d.]*")
-_TAGS = frozenset(("nr", "nrt", "ns", "nt", "nz"))
-"""People, transcribed people, places, organisations, other names. Often wrong: hence never sure."""
+_TAGS = frozenset(("nr", "nrt", "ns", "nt"))
+"""People, transcribed people, places, organisations. Often wrong: hence never sure."""
+
+_NO_NAMES = frozenset(
+    "入口 城市 东西 商城 谢谢 银行卡 明星 宝宝 宝贝 山坡 小镇 海洋 英雄 卡号 拜拜".split()
+)
+"""What the tagger takes for names most often."""
 
 _COMMON = frozenset(
     "tv pc ceo cto cfo atm os ufo id it cv diy vip asap faq gp er icu ok pm am mr mrs ms dr vs eg ie etc "
@@ -33,8 +40,13 @@ _COMMON = frozenset(
 )
 """In capitals for no reason but habit; another word often does as well."""
 
-_FEW = 3
-"""Of so few words, capitals say nothing."""
+_TITLE_WORDS = frozenset(
+    "a about after all an and are as at be best better between by can could did do does for from get "
+    "go good great has have help how if in into is it learn like make most much my need new not of on "
+    "one or other out should so some than that the their them there these they this to top use using "
+    "want was way were what when where which who why will with without work would you your".split()
+)
+"""Whoever writes these with capitals writes a title."""
 
 
 def propers(reading: Reading, taken: Set[int]) -> Iterator[Proper]:
@@ -51,16 +63,20 @@ def propers(reading: Reading, taken: Set[int]) -> Iterator[Proper]:
 def _chinese(reading: Reading, taken: Set[int]) -> Iterator[Proper]:
     for index, word in enumerate(reading.words):
         if index not in taken and len(word.text) > 1:
-            if word.tag in _TAGS:
-                yield Proper(word.text, is_sure=False)
+            if word.tag in _TAGS and word.text not in _NO_NAMES:
+                yield Proper(word.text, word.script, is_sure=False)
             elif word.script is Script.LATIN and (name := _name_of(word)):
-                yield Proper(name, is_sure=False)
+                yield Proper(name, word.script, is_sure=False)
 
 
 def _tells_names(reading: Reading) -> bool:
-    latin = [word.written for word in reading.words if word.script is Script.LATIN]
-    capital = sum(word[0].isupper() for word in latin)
-    return capital > 0 and (capital * 2 <= len(latin) or len(latin) <= _FEW)
+    latin = [word for word in reading.words if word.script is Script.LATIN]
+    capital = [word for word in latin if word.written[0].isupper()]
+    if len(capital) * 2 <= len(latin):
+        return bool(capital)
+    return not any(word.text in _TITLE_WORDS for word in capital if word is not latin[0]) and not (
+        all(word.written.isupper() for word in latin)
+    )
 
 
 def _english(reading: Reading, taken: Set[int]) -> Iterator[Proper]:
@@ -70,7 +86,7 @@ def _english(reading: Reading, taken: Set[int]) -> Iterator[Proper]:
         if word.script is Script.LATIN:
             free = index not in taken and text[word.start] != "\x00"
             if free and _is_capital(word, is_initial=is_initial) and (name := _name_of(word)):
-                yield Proper(name, _is_sure(word) and name not in _COMMON)
+                yield Proper(name, word.script, _is_sure(word) and name not in _COMMON)
             is_initial = False
         elif word.script is Script.SYMBOL:
             is_initial = is_initial or word.text in '.?!:("'
@@ -91,7 +107,7 @@ def _is_sure(word: Word) -> bool:
 def _name_of(word: Word) -> str:
     """Return what must be found in the other text; nothing if other checks look at the word."""
     text = plain(word.text)
-    if text in NUMBER_WORDS or text in ORDINALS or _VERSION.fullmatch(text):
+    if text in NUMBER_WORDS or text in ORDINALS or text in units() or _VERSION.fullmatch(text):
         return ""
     named = NAME_AND_NUMBER.fullmatch(text)
     if named:
