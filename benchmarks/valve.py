@@ -80,9 +80,9 @@ def main() -> None:
         near = _near(Path(arguments.vectors), float(arguments.above or 0.85))
         pairs = (pair for pair in pairs if near(pair.asked, pair.stored))
     if arguments.show:
-        _show(pairs, arguments.show, arguments.label == "1", int(arguments.most or 20))
+        _show(pairs, arguments.show, int(arguments.most or 20), same=arguments.label == "1")
         return
-    results = {"sets": _evaluate(pairs, arguments.smoke), "costs": _costs()}
+    results = {"sets": _evaluate(pairs, smoke=arguments.smoke), "costs": _costs()}
     print_table(
         results["sets"],
         ("group", "lang", "same", "pairs", "refused", *(str(kind) for kind in Kind)),
@@ -154,7 +154,7 @@ def _found(pair: Pair) -> list[Difference]:
     return list(differences(_read(pair.asked), _read(pair.stored)))
 
 
-def _show(pairs: Iterable[Pair], kind: str, same: bool, most: int) -> None:
+def _show(pairs: Iterable[Pair], kind: str, most: int, *, same: bool) -> None:
     shown = 0
     for pair in pairs:
         if pair.same != same or shown >= most:
@@ -167,7 +167,7 @@ def _show(pairs: Iterable[Pair], kind: str, same: bool, most: int) -> None:
             print(f"    {pair.asked}\n    {pair.stored}")
 
 
-def _evaluate(pairs: Iterable[Pair], smoke: bool) -> list[dict[str, object]]:
+def _evaluate(pairs: Iterable[Pair], *, smoke: bool) -> list[dict[str, object]]:
     tallies: dict[tuple[str, str, int], Tally] = {}
     for pair in pairs:
         tally = tallies.setdefault((pair.group, pair.lang, int(pair.same)), Tally())
@@ -213,6 +213,8 @@ COSTS = {
 def _costs() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name, (asked, stored) in COSTS.items():
+        for check in CHECKS:
+            check(read(asked), read(stored))  # Tables are read now, once.
         readings = [(read(asked), read(stored)) for _ in range(500)]
         pairs = iter(readings)
 

@@ -61,18 +61,17 @@ def _times(reading: Reading) -> Times:
 
 def _spans(reading: Reading) -> list[Span]:
     cues = set(reading.vocabulary)
-    for word in reading.words:
-        if word.script is Script.NUMBER:
-            cues |= {DIGITS, word.text.lstrip("0123456789")}
-        elif word.text.endswith("'s"):
-            cues.add(word.text[:-2])
+    if "'s" in reading.prose:
+        cues |= {text.removesuffix("'s") for text in reading.vocabulary}
+    numbers = [word.text for word in reading.words if word.script is Script.NUMBER]
+    if numbers:
+        cues |= {DIGITS, *(text.lstrip("0123456789") for text in numbers)}
+        cues |= SEPARATORS.intersection(reading.prose)
     spans: list[Span] = []
-    signs = set(reading.prose)
-    if DIGITS in cues:
-        signs.add(DIGITS)
-        cues |= signs.intersection(SEPARATORS)
-    if not (reading.prose.isascii() or moments_zh.SIGNS.isdisjoint(signs)):
-        spans = find(lowered(reading), moments_zh.RULES, signs)
+    if not reading.prose.isascii():
+        signs = {DIGITS, *reading.prose} if numbers else set(reading.prose)
+        if not moments_zh.SIGNS.isdisjoint(signs):
+            spans = find(lowered(reading), moments_zh.RULES, signs)
     if not moments_en.WORDS.isdisjoint(cues):
         spans += find(without(lowered(reading), spans), moments_en.RULES, cues)
     return sorted(spans)

@@ -1,7 +1,8 @@
 """What a text says of time, as values that can be compared: shared by both languages."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 
@@ -42,7 +43,7 @@ SEPARATORS = frozenset("-/.:")
 """Cues of rules that want one of these between digits."""
 
 
-def find(text: str, rules: Sequence[Rule], cues: Set[str]) -> list[Span]:
+def find(text: str, rules: Sequence[Rule], cues: AbstractSet[str]) -> list[Span]:
     """Return what ``rules`` find in ``text``. What one rule has taken the next does not see.
 
     Args:
@@ -65,8 +66,10 @@ def find(text: str, rules: Sequence[Rule], cues: Set[str]) -> list[Span]:
     return spans
 
 
-def without(text: str, spans: Iterable[Span]) -> str:
+def without(text: str, spans: Sequence[Span]) -> str:
     """Return ``text`` with ``spans`` blanked out; all else keeps its place."""
+    if not spans:
+        return text
     pieces: list[str] = []
     end = 0
     for span in sorted(spans):

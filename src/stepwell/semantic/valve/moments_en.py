@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from stepwell.semantic.valve.moments import DIGITS, Mark, Rule, calendar, clock
+from stepwell.semantic.valve.moments import DIGITS, Finder, Mark, Rule, calendar, clock
 from stepwell.semantic.valve.numerals import NUMBER_WORDS, english
 
 _MONTHS = (
@@ -218,101 +218,107 @@ _HOUR = rf"(\d{{1,2}}|{_ONES}|ten|eleven|twelve)"
 
 _ANY_MONTH = " ".join(_MONTH_OF)
 
-RULES: tuple[Rule, ...] = tuple(
-    Rule(frozenset(cues.split()), re.compile(pattern), finder)
-    for cues, pattern, finder in (
-        ("- / .", r"\b(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)", _iso),
-        ("- / .", r"\b(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})\b", _numeric),
-        ("/", r"\b(\d{1,2})/(\d{1,2})/(\d{2})\b", _numeric),
-        (
-            _ANY_MONTH,
-            rf"\b(?P<month>{_MONTH})\.? ?(?:the )?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b"
-            rf"(?![:.]\d| ?[ap]\.?m)(?:,? {_YEAR_BEHIND})?",
-            _date,
-        ),
-        (
-            _ANY_MONTH,
-            rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)?[ -]?(?P<month>{_MONTH})\b\.?"
-            rf"(?:,?[ -]{_YEAR_BEHIND})?",
-            _date,
-        ),
-        (_ANY_MONTH, rf"\b(?P<month>{_MONTH})\.?,? (?:of )?{_YEAR_BEHIND}(?P<day>)", _date),
-        (
-            _ANY_MONTH,
-            r"\b(?:(in|of|on|by|to|from|since|until|till|before|after|last|next|this|every|early|late|"
-            rf"mid)[ -](?:early |late |mid[ -])?)?({_MONTH})\b(?! (?:i|we|you|he|she|it|they|be|not)\b)",
-            _month,
-        ),
-        ("a p am pm", r"(?<![\d.:])(\d{1,2})(?:[:.](\d{2}))?(?::\d{2})? ?([ap])\.?m\b\.?", _time),
-        (":", r"(?<![\d.:])(\d{1,2}):(\d{2})(?::\d{2})?\b(?!:)", _hours),
-        (
-            "half quarter",
-            rf"\b(half past|quarter past|quarter to) {_HOUR}\b",
-            _quarter_hour,
-        ),
-        (
-            "o'clock oclock this in at",
-            rf"\b{_HOUR} ?(?:o'?clock\b|(?=(?:in the|this) (?:morning|afternoon|evening)\b|at night\b))",
-            _hour,
-        ),
-        ("-", r"(?<![\d.])(1\d{3}|20\d{2}) ?- ?(1\d{3}|20\d{2}|\d{2})(?![\d-]|[/.]\d)", _years),
-        ("bc bce ad ce", r"\b(\d{1,4}) ?(b\.?c\.?e?|a\.d\.?|ad|ce)(?!\w)", _era),
-        ("s", r"(?<!\w)'?((?:1\d|20)?\d0)'?s\b", _decade),
-        (
-            DIGITS,
-            r"(?:\b(in|of|from|to|year|since|before|prior to|by|after|until|till|up to|pre|post)[ -]"
-            r"(?:the )?(?:year )?)?"
-            rf"(?<![\d.,:/#$€£¥+*=-])\b{_YEAR}\b{_AMOUNT_BEHIND}",
-            _year,
-        ),
-        (
-            "nineteen eighteen seventeen sixteen fifteen twenty two",
-            rf"\b((?:nineteen|eighteen|seventeen|sixteen|fifteen|twenty) (?:hundred|{_TEENS})"
-            rf"(?:[ -](?:{_ONES}))?|two thousand(?: and)?(?: (?:{_ONES}|{_TEENS}))?)\b"
-            r"(?! (?:hundred|thousand|million)|-)",
-            _spoken_year,
-        ),
-        (
-            "quarter q1 q2 q3 q4",
-            r"\bq([1-4])\b|\b(first|second|third|fourth|last|[1-4](?:st|nd|rd|th)) quarter\b",
-            _quarter,
-        ),
-        (
-            " ".join(_DAY_OF),
-            rf"\b(?:(on|{_any_of(_WHICH)}) )?({_any_of(_DAY_OF)})\b",
-            _weekday,
-        ),
-        (
-            " ".join(_WHICH),
-            rf"\b({_any_of(_WHICH)}) (week|weekend|month|year|decade|century|quarter|season|summer|"
-            r"winter|spring|fall|autumn|semester|term|night|morning|afternoon|evening)\b",
-            _which,
-        ),
-        (
-            "today tonight tomorrow yesterday",
-            r"\b(?:(?:the )?day (?:after tomorrow|before yesterday)|today|tonight|tomorrow|yesterday)\b",
-            _near,
-        ),
-        (
-            f"every each per a an {' '.join(_EVERY)}",
-            r"\b(?:every|each|per|a|an)(?:/| )(hour|day|night|week|month|quarter|year)\b"
-            rf"|\b({_any_of(_EVERY)})\b",
-            _every,
-        ),
-        (
-            "summer summers autumn winter winters spring fall",
-            r"\b(?:in(?: the)?|during(?: the)?|the|this|last|next) (spring|fall)\b(?! (?:of|in|boot))"
-            r"|\b(summer|autumn|winter)s?\b",
-            _season,
-        ),
-        ("noon midday midnight", r"\b(?:noon|midday|midnight)\b", _noon),
-        (
-            "morning mornings afternoon afternoons evening evenings night nights",
-            r"\b(?:mornings?|afternoons?|evenings?|(?:at|by|every) night|nights)\b",
-            _part,
-        ),
-        ("weekday weekdays weekend weekends", r"\b(weekday|weekend)s?\b", _week_part),
-    )
+
+def _rule(cues: str, pattern: str, finder: Finder) -> Rule:
+    return Rule(frozenset(cues.split()), re.compile(pattern), finder)
+
+
+RULES: tuple[Rule, ...] = (
+    _rule("- / .", r"\b(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)", _iso),
+    _rule("- / .", r"\b(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})\b", _numeric),
+    _rule("/", r"\b(\d{1,2})/(\d{1,2})/(\d{2})\b", _numeric),
+    _rule(
+        _ANY_MONTH,
+        rf"\b(?P<month>{_MONTH})\.? ?(?:the )?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b"
+        rf"(?![:.]\d| ?[ap]\.?m)(?:,? {_YEAR_BEHIND})?",
+        _date,
+    ),
+    _rule(
+        _ANY_MONTH,
+        rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)?[ -]?(?P<month>{_MONTH})\b\.?"
+        rf"(?:,?[ -]{_YEAR_BEHIND})?",
+        _date,
+    ),
+    _rule(_ANY_MONTH, rf"\b(?P<month>{_MONTH})\.?,? (?:of )?{_YEAR_BEHIND}(?P<day>)", _date),
+    _rule(
+        _ANY_MONTH,
+        r"\b(?:(in|of|on|by|to|from|since|until|till|before|after|last|next|this|every|early|late|"
+        rf"mid)[ -](?:early |late |mid[ -])?)?({_MONTH})\b"
+        r"(?! (?:i|we|you|he|she|it|they|be|not)\b)",
+        _month,
+    ),
+    _rule("a p am pm", r"(?<![\d.:])(\d{1,2})(?:[:.](\d{2}))?(?::\d{2})? ?([ap])\.?m\b\.?", _time),
+    _rule(":", r"(?<![\d.:])(\d{1,2}):(\d{2})(?::\d{2})?\b(?!:)", _hours),
+    _rule(
+        "half quarter",
+        rf"\b(half past|quarter past|quarter to) {_HOUR}\b",
+        _quarter_hour,
+    ),
+    _rule(
+        "o'clock oclock this in at",
+        rf"\b{_HOUR} ?(?:o'?clock\b"
+        r"|(?=(?:in the|this) (?:morning|afternoon|evening)\b|at night\b))",
+        _hour,
+    ),
+    _rule("-", r"(?<![\d.])(1\d{3}|20\d{2}) ?- ?(1\d{3}|20\d{2}|\d{2})(?![\d-]|[/.]\d)", _years),
+    _rule("bc bce ad ce", r"\b(\d{1,4}) ?(b\.?c\.?e?|a\.d\.?|ad|ce)(?!\w)", _era),
+    _rule("s", r"(?<!\w)'?((?:1\d|20)?\d0)'?s\b", _decade),
+    _rule(
+        DIGITS,
+        r"(?:\b(in|of|from|to|year|since|before|prior to|by|after|until|till|up to|pre|post)"
+        r"[ -](?:the )?(?:year )?)?"
+        rf"(?<![\d.,:/#$€£¥+*=-])\b{_YEAR}\b{_AMOUNT_BEHIND}",
+        _year,
+    ),
+    _rule(
+        "nineteen eighteen seventeen sixteen fifteen twenty two",
+        rf"\b((?:nineteen|eighteen|seventeen|sixteen|fifteen|twenty) (?:hundred|{_TEENS})"
+        rf"(?:[ -](?:{_ONES}))?|two thousand(?: and)?(?: (?:{_ONES}|{_TEENS}))?)\b"
+        r"(?! (?:hundred|thousand|million)|-)",
+        _spoken_year,
+    ),
+    _rule(
+        "quarter q1 q2 q3 q4",
+        r"\bq([1-4])\b|\b(first|second|third|fourth|last|[1-4](?:st|nd|rd|th)) quarter\b",
+        _quarter,
+    ),
+    _rule(
+        " ".join(_DAY_OF),
+        rf"\b(?:(on|{_any_of(_WHICH)}) )?({_any_of(_DAY_OF)})\b",
+        _weekday,
+    ),
+    _rule(
+        " ".join(_WHICH),
+        rf"\b({_any_of(_WHICH)}) (week|weekend|month|year|decade|century|quarter|season|summer|"
+        r"winter|spring|fall|autumn|semester|term|night|morning|afternoon|evening)\b",
+        _which,
+    ),
+    _rule(
+        "today tonight tomorrow yesterday",
+        r"\b(?:(?:the )?day (?:after tomorrow|before yesterday)"
+        r"|today|tonight|tomorrow|yesterday)\b",
+        _near,
+    ),
+    _rule(
+        f"every each per a an {' '.join(_EVERY)}",
+        r"\b(?:every|each|per|a|an)(?:/| )(hour|day|night|week|month|quarter|year)\b"
+        rf"|\b({_any_of(_EVERY)})\b",
+        _every,
+    ),
+    _rule(
+        "summer summers autumn winter winters spring fall",
+        r"\b(?:in(?: the)?|during(?: the)?|the|this|last|next) (spring|fall)\b"
+        r"(?! (?:of|in|boot))"
+        r"|\b(summer|autumn|winter)s?\b",
+        _season,
+    ),
+    _rule("noon midday midnight", r"\b(?:noon|midday|midnight)\b", _noon),
+    _rule(
+        "morning mornings afternoon afternoons evening evenings night nights",
+        r"\b(?:mornings?|afternoons?|evenings?|(?:at|by|every) night|nights)\b",
+        _part,
+    ),
+    _rule("weekday weekdays weekend weekends", r"\b(weekday|weekend)s?\b", _week_part),
 )
 """In this order: the longest and surest first."""
 

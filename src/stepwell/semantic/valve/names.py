@@ -1,6 +1,6 @@
 """The names the valve knows: closed sets with all their spellings, from data files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from functools import cache
 from typing import NamedTuple
@@ -76,19 +76,24 @@ class Names:
 
     def find(self, reading: Reading) -> Iterator[Mention]:
         """Yield the names in a text, the longest at each place."""
-        index = 0
-        while index < len(reading.words):
-            word = reading.words[index]
-            found = None
+        behind = 0
+        latin = self._latin
+        for index, word in enumerate(reading.words):
+            if index < behind:
+                continue
             if word.script is Script.HAN:
                 found = self._chinese(word.text, index)
-            elif spellings := self._latin.get(plain(word.text)):
-                found = self._longest(spellings, reading, index)
+            elif word.text in latin or "'" in word.text:
+                found = self._longest(latin.get(plain(word.text), ()), reading, index)
+            else:
+                continue
             if found is not None:
+                behind = found.behind
                 yield found
-            index = found.behind if found is not None else index + 1
 
-    def _longest(self, spellings: list[_Spelling], reading: Reading, index: int) -> Mention | None:
+    def _longest(
+        self, spellings: Sequence[_Spelling], reading: Reading, index: int
+    ) -> Mention | None:
         words = reading.words
         is_capital = words[index].written[0].isupper() and (index > 0 or reading.is_chinese)
         for spelling in spellings:

@@ -84,8 +84,10 @@ def _other_role(one: tuple[Quantity, ...], other: tuple[Quantity, ...]) -> Diffe
     for thing in sorted(shared):
         if here[thing] != there[thing]:
             return Difference(Kind.NUMBER, _told(here, thing), _told(there, thing))
+    both = set(map(_value, one)).intersection(map(_value, other))
     told = [
-        [q for q in found if q.value != 1 and _thing(q) not in shared] for found in (one, other)
+        [q for q in found if _value(q) in both and q.value != 1 and _thing(q) not in shared]
+        for found in (one, other)
     ]
     if [_value(q) for q in told[0]] != [_value(q) for q in told[1]]:
         return Difference(Kind.NUMBER, *(" ".join(map(_shown, found)) for found in told))
@@ -104,7 +106,7 @@ def _by_thing(found: tuple[Quantity, ...]) -> Things:
     things: Things = {}
     for quantity in found:
         thing = _thing(quantity)
-        if thing and not (quantity.value == 1):
+        if thing and quantity.value != 1:
             things.setdefault(thing, Counter())[quantity.value] += 1
     return things
 
@@ -114,7 +116,9 @@ def _told(things: Things, thing: str) -> str:
 
 
 _BETWEEN = re.compile(
-    r"(?<=[\d)]) ?([+*/×÷^]|-|x|plus|minus|times|divided by|multiplied by|加|减|乘以?|除以) ?(?=[\d(])"
+    r"(?<=[\d)一二三四五六七八九十百千万]) ?"
+    r"([+*/×÷^]|-|x|plus|minus|times|divided by|multiplied by|加|减|乘以?|除以)"
+    r" ?(?=[\d(一二三四五六七八九十百千万])"
 )
 _SIGNS = {"plus": "+", "加": "+", "minus": "-", "减": "-", "divided by": "/", "除以": "/", "÷": "/"}
 _SIGNS |= dict.fromkeys(("x", "×", "times", "multiplied by", "乘", "乘以"), "*")

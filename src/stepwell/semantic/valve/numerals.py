@@ -77,7 +77,7 @@ def english(words: Sequence[str]) -> Fraction:
 
 
 def _append(current: int, value: int) -> int:
-    """Return what ``value`` makes of the number before it: ``twenty`` ``one``, ``twenty`` ``ten``."""
+    """Return what ``value`` makes of the number before it: ``twenty one``, ``twenty ten``."""
     room = current % 100 == 0 or (current % 10 == 0 and value < 10)  # noqa: PLR2004
     return current + value if room else current * 100 + value
 
@@ -106,7 +106,7 @@ _RUN = re.compile(r"\d[\d,]*(?:\.\d+)?|.")
 
 
 def chinese(numeral: str) -> Fraction:
-    """Return the value of a Chinese numeral, which may hold digits: ``一百二十``, ``1.2万``, ``两万三``.
+    """Return the value of a Chinese numeral, as ``一百二十``, ``1.2万``, ``两万三``.
 
     Digits in a row are read one by one: ``二〇二四``.
     """
@@ -148,4 +148,6 @@ def _is_short(numeral: str) -> bool:
 def digits(text: str) -> Fraction:
     """Return the value of digits with a point and perhaps commas. At most `MAX_DIGITS` count."""
     whole, _, part = text.replace(",", "").partition(".")
+    if not part:
+        return Fraction(int(whole[:MAX_DIGITS] or 0))
     return Fraction(f"{whole[:MAX_DIGITS] or '0'}.{part[:MAX_DIGITS] or '0'}")

@@ -1,7 +1,8 @@
 """Finds names that no list knows: by their capitals, or as the Chinese tagger sees them."""
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from stepwell.semantic.valve.date import timeless
@@ -34,22 +35,23 @@ _NO_NAMES = frozenset(
 """What the tagger takes for names most often."""
 
 _COMMON = frozenset(
-    "tv pc ceo cto cfo atm os ufo id it cv diy vip asap faq gp er icu ok pm am mr mrs ms dr vs eg ie etc "
-    "url app usb led lcd html pdf hr pr qa ui ux api sim pin dvd cd ac tax gdp wifi wi-fi i i'm i've "
-    "i'll i'd a q lol btw imo pls plz please not and or all any no".split()
+    "tv pc ceo cto cfo atm os ufo id it cv diy vip asap faq gp er icu ok pm am mr mrs ms dr vs "
+    "eg ie etc url app usb led lcd html pdf hr pr qa ui ux api sim pin dvd cd ac tax gdp wifi "
+    "wi-fi i i'm i've i'll i'd a q lol btw imo pls plz please not and or all any no".split()
 )
 """In capitals for no reason but habit; another word often does as well."""
 
 _TITLE_WORDS = frozenset(
-    "a about after all an and are as at be best better between by can could did do does for from get "
-    "go good great has have help how if in into is it learn like make most much my need new not of on "
-    "one or other out should so some than that the their them there these they this to top use using "
-    "want was way were what when where which who why will with without work would you your".split()
+    "a about after all an and are as at be best better between by can could did do does for "
+    "from get go good great has have help how if in into is it learn like make most much my "
+    "need new not of on one or other out should so some than that the their them there these "
+    "they this to top use using want was way were what when where which who why will with "
+    "without work would you your".split()
 )
 """Whoever writes these with capitals writes a title."""
 
 
-def propers(reading: Reading, taken: Set[int]) -> Iterator[Proper]:
+def propers(reading: Reading, taken: AbstractSet[int]) -> Iterator[Proper]:
     """Yield the names of a text, but for words with an index in ``taken``.
 
     In a text that is all capitals, or in title case, English names cannot be told.
@@ -60,7 +62,7 @@ def propers(reading: Reading, taken: Set[int]) -> Iterator[Proper]:
         yield from _english(reading, taken)
 
 
-def _chinese(reading: Reading, taken: Set[int]) -> Iterator[Proper]:
+def _chinese(reading: Reading, taken: AbstractSet[int]) -> Iterator[Proper]:
     for index, word in enumerate(reading.words):
         if index not in taken and len(word.text) > 1:
             if word.tag in _TAGS and word.text not in _NO_NAMES:
@@ -79,29 +81,26 @@ def _tells_names(reading: Reading) -> bool:
     )
 
 
-def _english(reading: Reading, taken: Set[int]) -> Iterator[Proper]:
+def _english(reading: Reading, taken: AbstractSet[int]) -> Iterator[Proper]:
     is_initial = True
     text = timeless(reading)
     for index, word in enumerate(reading.words):
-        if word.script is Script.LATIN:
-            free = index not in taken and text[word.start] != "\x00"
-            if free and _is_capital(word, is_initial=is_initial) and (name := _name_of(word)):
-                yield Proper(name, word.script, _is_sure(word) and name not in _COMMON)
-            is_initial = False
-        elif word.script is Script.SYMBOL:
+        if word.script is Script.SYMBOL:
             is_initial = is_initial or word.text in '.?!:("'
+        elif word.script is Script.LATIN:
+            if word.written != word.text and index not in taken and text[word.start] != "\x00":
+                yield from _proper(word, is_initial=is_initial)
+            is_initial = False
 
 
-def _is_capital(word: Word, *, is_initial: bool) -> bool:
-    if _is_sure(word):
-        return True
-    return word.written[0].isupper() and not is_initial
-
-
-def _is_sure(word: Word) -> bool:
-    """Return whether a capital stands within a word: no sentence begins so."""
+def _proper(word: Word, *, is_initial: bool) -> Iterator[Proper]:
+    """Yield a word that is a name; no sentence begins with a capital within a word."""
     inner = word.written[1:]
-    return inner.lower() != inner and len(plain(word.text)) > 1
+    is_sure = inner.lower() != inner
+    if is_sure or (word.written[0].isupper() and not is_initial):
+        name = _name_of(word)
+        if len(name) > 1:
+            yield Proper(name, word.script, is_sure and name not in _COMMON)
 
 
 def _name_of(word: Word) -> str:
@@ -115,10 +114,10 @@ def _name_of(word: Word) -> str:
     return "" if any(char.isdecimal() for char in text) else text
 
 
-def codes(reading: Reading, taken: Set[int]) -> Iterator[str]:
+def codes(reading: Reading, taken: AbstractSet[int]) -> Iterator[str]:
     """Yield identifiers, and what mixes letters and digits: ``b12``, ``x-200a``."""
     for index, word in enumerate(reading.words):
-        if index in taken:
+        if word.text.isalpha() or index in taken:
             continue
         if word.script is Script.IDENTIFIER:
             yield re.sub(r"^https?://(?:www\.)?|/$", "", word.text)
@@ -127,6 +126,6 @@ def codes(reading: Reading, taken: Set[int]) -> Iterator[str]:
 
 
 def _is_code(text: str) -> bool:
-    if text.isalpha() or not any(char.isdecimal() for char in text):
+    if not any(char.isdecimal() for char in text):
         return False
     return not (NAME_AND_NUMBER.fullmatch(text) or _VERSION.fullmatch(text))

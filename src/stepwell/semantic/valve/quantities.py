@@ -6,7 +6,14 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from stepwell.semantic.valve.date import timeless
-from stepwell.semantic.valve.numerals import MAX_DIGITS, NUMBER_WORDS, ORDINALS, digits, english
+from stepwell.semantic.valve.numerals import (
+    MAX_DIGITS,
+    MAX_WORDS,
+    NUMBER_WORDS,
+    ORDINALS,
+    digits,
+    english,
+)
 from stepwell.semantic.valve.quantities_zh import Numeral, numerals
 from stepwell.semantic.valve.reading import Reading, Script, Word
 from stepwell.semantic.valve.units import Unit, longest, units
@@ -21,7 +28,6 @@ class Quantity(NamedTuple):
     unit: Unit | None = None
     noun: str = ""
     """The word behind it, if that is no unit; if there is none, ``<`` and the word before it."""
-    in_digits: bool = True
 
 
 def quantities(reading: Reading) -> tuple[Quantity, ...]:
@@ -99,20 +105,16 @@ class _Walk:
         next_chinese = next(starts, None)
         for index, word in enumerate(self._words):
             while next_chinese is not None and next_chinese < word.end:
-                yield self._of_chinese(self._chinese[next_chinese])
+                yield self._of_chinese(self._chinese[next_chinese], index)
                 next_chinese = next(starts, None)
             if word.start >= self._behind and self._text[word.start] != "\x00":
                 yield from self._at(index)
 
-    def _of_chinese(self, numeral: Numeral) -> Quantity:
+    def _of_chinese(self, numeral: Numeral, index: int) -> Quantity:
+        """Take over a number that begins in the word at ``index``."""
         self._behind = max(self._behind, numeral.end)
-        unit = numeral.unit or self._prefix(self._index_at(numeral.start))
-        return Quantity(
-            numeral.value, numeral.ordinal, unit, numeral.noun, in_digits=numeral.in_digits
-        )
-
-    def _index_at(self, start: int) -> int:
-        return next(i for i, word in enumerate(self._words) if word.end > start)
+        unit = numeral.unit or self._prefix(index)
+        return Quantity(numeral.value, numeral.ordinal, unit, numeral.noun)
 
     def _at(self, index: int) -> Iterator[Quantity]:
         word = self._words[index]
@@ -122,19 +124,20 @@ class _Walk:
             yield from self._of_words(index)
         elif word.text in ORDINALS:
             yield from self._of_ordinal(index)
-        elif "-" in word.text and word.text.partition("-")[0] in NUMBER_WORDS - {"one"}:
-            yield self._compound(word.text)
-        elif word.text == "half":
-            behind = index + 1 + (self._word(index + 1) in {"a", "an"})
-            yield self._counted(Fraction(1, 2), behind, in_digits=False)
-        elif word.text in _FRACTIONS and self._word(index - 1) in {"a", "an"}:
-            yield self._counted(Fraction(1, _FRACTIONS[word.text]), index + 1, in_digits=False)
-        elif word.text in _MULTIPLES:
-            yield Quantity(Fraction(_MULTIPLES[word.text]), unit=units()["times"], in_digits=False)
-        elif word.written in _ROMAN:
-            yield Quantity(Fraction(_ROMAN[word.written]))
-        elif named := _WITH_NUMBER.fullmatch(word.text):
-            yield Quantity(_exact(named[2], unit=None), noun="")
+        elif word.text in _FRACTIONS:
+            yield from self._of_fraction(index)
+        elif word.script is Script.LATIN and (found := _of_one_word(word)):
+            yield found
+
+    def _of_fraction(self, index: int) -> Iterator[Quantity]:
+        """Read ``half an hour`` and ``a quarter``; what follows a number is read with it."""
+        word = self._word(index)
+        behind = index + 1
+        if word == "half":
+            behind += self._word(behind) in {"a", "an"}
+        elif self._word(index - 1) not in {"a", "an"}:
+            return
+        yield self._counted(Fraction(1, _FRACTIONS[word]), behind)
 
     def _word(self, index: int) -> str:
         return self._words[index].text if 0 <= index < len(self._words) else ""
@@ -168,7 +171,7 @@ class _Walk:
         """Read a plain number, with a magnitude, a fraction, a unit or a noun behind."""
         behind = index + 1
         value = digits(number)
-        while self._word(behind) in _MAGNITUDES and self._word(behind) != "k":
+        while behind - index < MAX_WORDS and self._word(behind) in _MAGNITUDES:
             value *= _MAGNITUDES[self._word(behind)]
             behind += 1
         fraction = self._word(behind)
@@ -194,19 +197,12 @@ class _Walk:
         self._behind = self._words[behind - 1].end
         value = english(run)
         if self._word(behind) in _FRACTIONS and (value > 1 or self._word(behind)[-1] != "s"):
-            yield self._counted(value / _FRACTIONS[self._word(behind)], behind + 1, in_digits=False)
+            yield self._counted(value / _FRACTIONS[self._word(behind)], behind + 1)
             self._behind = self._words[behind].end
         elif self._word(index - 1) in _VAGUE and run[0] in _MAGNITUDES:
             return
         elif run != ["one"]:
-            yield self._counted(value, behind, in_digits=False)
-
-    def _compound(self, word: str) -> Quantity:
-        """Read ``two-step`` and ``five-year-old``."""
-        number, _, counted = word.partition("-")
-        unit = units().get(counted)
-        noun = "" if unit else counted.removesuffix("s")
-        return Quantity(english([number]), unit=unit, noun=noun, in_digits=False)
+            yield self._counted(value, behind)
 
     def _of_ordinal(self, index: int) -> Iterator[Quantity]:
         word, before, noun = self._word(index), self._word(index - 1), self._noun(index + 1)
@@ -215,18 +211,16 @@ class _Walk:
         if word == "first" and not self._is_counted_first(index, before, noun):
             return
         if word in _FRACTIONS and before in {"a", "an"}:
-            yield self._counted(Fraction(1, _FRACTIONS[word]), index + 1, in_digits=False)
+            yield self._counted(Fraction(1, _FRACTIONS[word]), index + 1)
         else:
-            yield Quantity(Fraction(ORDINALS[word]), ordinal=True, noun=noun, in_digits=False)
+            yield Quantity(Fraction(ORDINALS[word]), ordinal=True, noun=noun)
 
     def _is_counted_first(self, index: int, before: str, noun: str) -> bool:
         """Return whether ``first`` names one of several, and does not just say what comes soon."""
         is_name = self._words[index].written == "First" and index > 0
         return noun not in _NOT_FIRST and (is_name or before in _OWNERS or before.endswith("'s"))
 
-    def _counted(
-        self, value: Fraction, behind: int, index: int | None = None, *, in_digits: bool = True
-    ) -> Quantity:
+    def _counted(self, value: Fraction, behind: int, index: int | None = None) -> Quantity:
         """Add the sign before and the unit or noun behind."""
         unit = self._unit(behind)
         if unit is None and index is not None:
@@ -236,7 +230,7 @@ class _Walk:
         noun = "" if unit else self._noun(behind)
         if index and not (unit or noun):
             noun = self._name(index - 1)
-        return Quantity(value, unit=unit, noun=noun, in_digits=in_digits)
+        return Quantity(value, unit=unit, noun=noun)
 
     def _unit(self, index: int) -> Unit | None:
         """Return the unit that stands at a word, of one or two words."""
@@ -293,6 +287,23 @@ class _Walk:
         if word.script is not Script.LATIN or word.text in _NO_NOUNS:
             return ""
         return word.text.removesuffix("'s").removesuffix("s")
+
+
+def _of_one_word(word: Word) -> Quantity | None:
+    """Read ``twice``, ``World War II``, ``iphone15``, ``two-step`` and ``five-year-old``."""
+    if word.text in _MULTIPLES:
+        times = units()["times"]
+        return Quantity(Fraction(_MULTIPLES[word.text]), unit=times)
+    if word.written in _ROMAN:
+        return Quantity(Fraction(_ROMAN[word.written]))
+    if named := _WITH_NUMBER.fullmatch(word.text):
+        return Quantity(_exact(named[2], unit=None))
+    number, _, counted = word.text.partition("-")
+    if not counted or number not in NUMBER_WORDS or number == "one":
+        return None
+    unit = units().get(counted)
+    noun = "" if unit else counted.removesuffix("s")
+    return Quantity(english([number]), unit=unit, noun=noun)
 
 
 _LIST_MARK = re.compile(r"(?m)^\s*(?:\(\d{1,2}\)|\d{1,2} ?[.):、])(?!\d)|(?<=[ :;]) ?\d\) ")

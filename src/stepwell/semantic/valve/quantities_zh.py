@@ -23,7 +23,6 @@ class Numeral(NamedTuple):
     unit: Unit | None = None
     noun: str = ""
     """The two characters behind, if they are no unit."""
-    in_digits: bool = False
 
 
 _SIGNS = frozenset("零〇二两三四五六七八九十百千万亿半第俩仨首")
@@ -69,8 +68,7 @@ def _find(text: str) -> Iterator[Numeral]:
             continue
         behind += text[behind : behind + 1] in _COUNTED
         noun = "" if unit else re.sub(r"[\W\d_]", "", text[behind : behind + 2])
-        in_digits = found[0][-1].isdecimal()
-        yield Numeral(found.start(), found.end(), value, ordinal, unit, noun, in_digits)
+        yield Numeral(found.start(), found.end(), value, ordinal, unit, noun)
 
 
 _ABOUT = frozenset("多几来余")
@@ -82,7 +80,7 @@ def _no_numbers() -> re.Pattern[str]:
     listed = [word for line in lines("numeral_words.txt") for word in line.split()]
     pattern = "|".join(sorted(map(re.escape, listed), key=len, reverse=True))
     return re.compile(
-        rf"{pattern}|(?<![\d一二三四五六七八九百零])十分(?![钟之])"
+        rf"(?<![\d一二三四五六七八九十百千零])(?:{pattern}|十分(?![钟之]))"
         # We two, and some tens of something.
         r"|(?<=[们咱])(?:两个?|俩|三个?)(?!月|星期|小时)|[几数好][十百千万亿]+"
     )
@@ -110,7 +108,7 @@ def _value(found: re.Match[str]) -> Fraction | None:
 def _counts(found: re.Match[str], behind: str) -> bool:
     """Return whether a match is a number: more than one figure, or something to count behind."""
     whole = found["whole"]
-    if whole is None or len(whole) > 1 or found["sign"]:
+    if whole is None or len(whole) > 1 or found["sign"] or found["point"]:
         return True
     if whole in "一百千万亿零〇":
         return False

@@ -113,6 +113,8 @@ def _vocabulary(reading: Reading) -> frozenset[str]:
 
 
 def _is_chinese(reading: Reading) -> bool:
+    if reading.prose.isascii():
+        return False
     han = sum(word.script is Script.HAN for word in reading.words)
     latin = sum(word.script is Script.LATIN for word in reading.words)
     return han > latin

@@ -41,8 +41,10 @@ _LOOSE = {
 
 
 def may_be_one(unit: Unit | None, other: Unit | None) -> bool:
-    """Return whether two units may be the same; one that is not told may be any."""
-    if unit is None or other is None or unit == other:
+    """Return whether two units may be the same; one that is not told may be any but percent."""
+    if unit is None or other is None:
+        return not (unit or other) or (unit or other) != units()["%"]
+    if unit == other:
         return True
     return frozenset({unit.name, other.name}) in _LOOSE
 

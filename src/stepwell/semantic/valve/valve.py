@@ -4,11 +4,9 @@ from collections.abc import Callable, Iterator
 
 from stepwell.semantic.valve.date import date
 from stepwell.semantic.valve.difference import Difference
-
 from stepwell.semantic.valve.entity import entity
 from stepwell.semantic.valve.literal import literal
 from stepwell.semantic.valve.number import number
-
 from stepwell.semantic.valve.reading import Reading
 
 Check = Callable[[Reading, Reading], Difference | None]
