@@ -13,7 +13,8 @@ WORDS = st.sampled_from(
         "what is the price of 5 km 5km 1,000 3.11 $5 % ½ five hundred half "
         "third May 1 2024 7pm 19:00 Monday today last week q3 90s US us France "
         "French Python C++ --force /etc a@b.org iPhone15 “ETA” 'x' `code` ``` "
-        "not 十五 个 第三 百分之 五 万 年 月 日 2024年5月 周一 下午 三点 半 今天 北京 法语 臺灣 3/0 00 1-2-3 "
+        "not 十五 个 第三 百分之 五 万 年 月 日 2024年5月 "
+        "周一 下午 三点 半 今天 北京 法语 臺灣 3/0 00 1-2-3 "
         "12:99 99/99/9999 -5 + × ² ① ٣ 零 亿亿 点 \ud800 \x00"
     ).split()
 )

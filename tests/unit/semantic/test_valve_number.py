@@ -68,6 +68,7 @@ SAME = [
     ("一点五乘四", "1.5乘4"),
     ("五公里", "5 km"),
     ("两本書", "两本书"),
+    ("Is marriage worth it these days?", "Is marriage worth it this year?"),
 ]
 
 OTHER = [
@@ -105,6 +106,8 @@ OTHER = [
     ("两次", "三次"),
     ("5公斤", "5斤"),
     ("四加五", "四乘五"),
+    ("借一万一天的利息", "借一万一个月的利息"),
+    ("How much does one week cost?", "How much does one month cost?"),
 ]
 
 

@@ -34,7 +34,8 @@ def cut(text: str) -> tuple[str, tuple[str, ...]]:
         if is_prose:
             prose.append(_without_quotes(piece, literals))
         else:
-            literals.append(piece.strip("`~" + _BLANK))
+            code = piece.strip("`~" + _BLANK)
+            literals.extend((code,) if code else ())
             prose.append(" " * len(piece))
     return "".join(prose), tuple(literals)
 

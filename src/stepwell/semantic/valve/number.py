@@ -7,7 +7,7 @@ from fractions import Fraction
 from stepwell.semantic.valve.date import lowered
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.quantities import Quantity, has_pair, has_single, quantities
-from stepwell.semantic.valve.reading import Reading, Script
+from stepwell.semantic.valve.reading import Reading, Script, Word
 from stepwell.semantic.valve.units import Unit, may_be_one, units
 
 
@@ -139,27 +139,47 @@ def _other_measure(asked: Reading, stored: Reading) -> Difference | None:
     one, other = asked.fact(_measures), stored.fact(_measures)
     if one == other:
         return None
-    for unit in sorted(one - other):
-        for counterpart in sorted(other - one):
-            if unit.measures == counterpart.measures and not may_be_one(unit, counterpart):
+    for unit in _lacking(one, other):
+        for counterpart in _lacking(other, one):
+            if unit.measures == counterpart.measures:
                 return Difference(Kind.NUMBER, unit.name, counterpart.name)
     return None
 
 
+def _lacking(units_of_one: frozenset[Unit], others: frozenset[Unit]) -> list[Unit]:
+    return sorted(
+        unit for unit in units_of_one if not any(may_be_one(unit, other) for other in others)
+    )
+
+
 _ALSO_WORDS = frozenset(
-    "second seconds minute minutes stone stones yard yards fold mean cups".split()
+    "second seconds minute minutes stone stones yard yards fold cups cup won bit bits cal min sec "
+    "ton meg gig".split()
 )
-_MIN_LENGTH = {Script.LATIN: 4, Script.HAN: 2}
+_MIN_LENGTH = {Script.LATIN: 3, Script.HAN: 2}
 """Shorter words are units only behind a number."""
+
+_BEFORE_TIME = frozenset("a an one per each every many 1".split())
+"""Days and years are spoken of in many ways; behind these they are amounts."""
+
+_CHINESE_TIME = re.compile("(?:[一每几整]|多少)个?(天|日|周|星期|礼拜|月|年|小时|分钟)")
 
 
 def _measures(reading: Reading) -> frozenset[Unit]:
-    if units().keys().isdisjoint(reading.vocabulary):
-        return frozenset()
-    return frozenset(
-        units()[word.text]
-        for word in reading.words
-        if word.text in units()
-        and len(word.text) >= _MIN_LENGTH.get(word.script, 99)
-        and word.text not in _ALSO_WORDS
-    )
+    """Return the units a text names without a number that tells them apart."""
+    found: set[Unit] = set()
+    if not units().keys().isdisjoint(reading.vocabulary):
+        pairs = zip(("", *(word.text for word in reading.words)), reading.words, strict=False)
+        found.update(units()[word.text] for before, word in pairs if _is_measure(before, word))
+    if not reading.prose.isascii():
+        found.update(units()[unit] for unit in _CHINESE_TIME.findall(reading.prose))
+    return frozenset(found)
+
+
+def _is_measure(before: str, word: Word) -> bool:
+    unit = units().get(word.text)
+    if unit is None or word.text in _ALSO_WORDS:
+        return False
+    if unit.measures == "time" and before not in _BEFORE_TIME:
+        return False
+    return len(word.text) >= _MIN_LENGTH.get(word.script, 99)
