@@ -7,7 +7,7 @@ from typing import NamedTuple
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.names import Mention, Name, Weight, names, plain
 from stepwell.semantic.valve.proper import Proper, codes, propers
-from stepwell.semantic.valve.reading import Reading, Script
+from stepwell.semantic.valve.reading import Reading, Script, Word
 
 
 class Entities(NamedTuple):
@@ -29,15 +29,17 @@ def entity(asked: Reading, stored: Reading) -> Difference | None:
     """Return the first name or identifier in which two texts differ.
 
     Identifiers, listed names, and words in capitals must stand in both. Where one text has a name
-    that is only likely to be one, the other must have another name instead.
+    that is only likely to be one, the other must have another name instead. And in Chinese, where
+    nouns can be told, the same sentence must not be asked of another noun.
     """
     one, other = asked.fact(_entities), stored.fact(_entities)
     if not any(one) and not any(other):
-        return None
+        return _other_noun(asked, stored)
     return (
         _difference(_missing_code(one, stored), _missing_code(other, asked))
         or _other_name(asked, stored)
         or _other_alternative(one, other)
+        or _other_noun(asked, stored)
     )
 
 
@@ -162,3 +164,24 @@ def _alternatives(entities: Entities) -> dict[str, set[str]]:
         if name.weight is Weight.ALTERNATIVE:
             members.setdefault(name.kind, set()).add(name.text)
     return members
+
+
+def _other_noun(asked: Reading, stored: Reading) -> Difference | None:
+    """Return two Chinese nouns if the texts are the same but for them.
+
+    Nouns that share a character mostly mean the same: ``女孩``, ``小女孩``.
+    """
+    if not (asked.is_chinese and stored.is_chinese):
+        return None
+    left = _only_in(asked, stored)
+    right = _only_in(stored, asked) if len(left) == 1 else []
+    if len(right) != 1 or not (left[0].tag.startswith("n") and right[0].tag.startswith("n")):
+        return None
+    shared = set(left[0].text).intersection(right[0].text)
+    return None if shared else _difference(left[0].text, right[0].text)
+
+
+def _only_in(reading: Reading, other: Reading) -> list[Word]:
+    there = other.vocabulary
+    words = {word.text: word for word in reading.words if word.script is not Script.SYMBOL}
+    return [word for text, word in words.items() if text not in there]
