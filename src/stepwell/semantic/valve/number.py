@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from fractions import Fraction
 
 from stepwell.semantic.valve.date import lowered
 from stepwell.semantic.valve.difference import Difference, Kind
@@ -28,7 +27,7 @@ def number(asked: Reading, stored: Reading) -> Difference | None:
     return _other_measure(asked, stored)
 
 
-Value = tuple[Fraction | str, bool]
+Value = tuple[str, bool]
 
 
 def _value(quantity: Quantity) -> Value:
@@ -50,16 +49,15 @@ def _is_implied(quantity: Quantity, other: Reading) -> bool:
     """Return whether the other text says the number in a word that need not be one."""
     if quantity.ordinal:
         return False
-    return (quantity.value == 1 and has_single(other)) or (
-        quantity.value == 2 and has_pair(other)  # noqa: PLR2004
+    return (quantity.value == "1" and has_single(other)) or (
+        quantity.value == "2" and has_pair(other)
     )
 
 
 def _shown(quantity: Quantity) -> str:
-    value = str(quantity.value)
     if quantity.ordinal:
-        return f"no. {value}"
-    return f"{value} {quantity.unit.name}" if quantity.unit else value
+        return f"no. {quantity.value}"
+    return f"{quantity.value} {quantity.unit.name}" if quantity.unit else quantity.value
 
 
 def _other_unit(one: tuple[Quantity, ...], other: tuple[Quantity, ...]) -> Difference | None:
@@ -86,7 +84,7 @@ def _other_role(one: tuple[Quantity, ...], other: tuple[Quantity, ...]) -> Diffe
             return Difference(Kind.NUMBER, _told(here, thing), _told(there, thing))
     both = set(map(_value, one)).intersection(map(_value, other))
     told = [
-        [q for q in found if _value(q) in both and q.value != 1 and _thing(q) not in shared]
+        [q for q in found if _value(q) in both and q.value != "1" and _thing(q) not in shared]
         for found in (one, other)
     ]
     if [_value(q) for q in told[0]] != [_value(q) for q in told[1]]:
@@ -98,7 +96,7 @@ def _thing(quantity: Quantity) -> str:
     return quantity.noun or (quantity.unit.name if quantity.unit else "")
 
 
-Things = dict[str, Counter[Fraction | str]]
+Things = dict[str, Counter[str]]
 
 
 def _by_thing(found: tuple[Quantity, ...]) -> Things:
@@ -106,13 +104,13 @@ def _by_thing(found: tuple[Quantity, ...]) -> Things:
     things: Things = {}
     for quantity in found:
         thing = _thing(quantity)
-        if thing and quantity.value != 1:
+        if thing and quantity.value != "1":
             things.setdefault(thing, Counter())[quantity.value] += 1
     return things
 
 
 def _told(things: Things, thing: str) -> str:
-    return f"{' '.join(map(str, things[thing]))} {thing}"
+    return f"{' '.join(things[thing])} {thing}"
 
 
 _BETWEEN = re.compile(

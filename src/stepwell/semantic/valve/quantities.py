@@ -22,12 +22,19 @@ from stepwell.semantic.valve.units import Unit, longest, units
 class Quantity(NamedTuple):
     """One number of a text."""
 
-    value: Fraction | str
-    """A code of digits that is no number (``007``, ``3.10``) stays as it is written."""
+    value: str
+    """Comparable: ``15``, ``3/2``. A code of digits that is no number (``007``, ``3.10``) stays as
+    it is written."""
     ordinal: bool = False
     unit: Unit | None = None
     noun: str = ""
     """The word behind it, if that is no unit; if there is none, ``<`` and the word before it."""
+
+
+def _quantity(
+    value: Fraction | str, unit: Unit | None = None, noun: str = "", *, ordinal: bool = False
+) -> Quantity:
+    return Quantity(str(value), ordinal, unit, noun)
 
 
 def quantities(reading: Reading) -> tuple[Quantity, ...]:
@@ -114,7 +121,7 @@ class _Walk:
         """Take over a number that begins in the word at ``index``."""
         self._behind = max(self._behind, numeral.end)
         unit = numeral.unit or self._prefix(index)
-        return Quantity(numeral.value, numeral.ordinal, unit, numeral.noun)
+        return _quantity(numeral.value, unit, numeral.noun, ordinal=numeral.ordinal)
 
     def _at(self, index: int) -> Iterator[Quantity]:
         word = self._words[index]
@@ -147,23 +154,23 @@ class _Walk:
         token = self._words[index].text
         parts = _parts(token)
         if parts is None:
-            yield Quantity(token)
+            yield _quantity(token)
             return
         for value in parts[:-1]:
-            yield Quantity(_exact(value, unit=None))
+            yield _quantity(_exact(value, unit=None))
         last = _TOKEN.fullmatch(parts[-1])
         if last is None:
-            yield Quantity(_fraction(parts[-1]))
+            yield _quantity(_fraction(parts[-1]))
             return
         number, ending = last.groups()
         if ending in _ORDINAL_ENDINGS:
-            yield Quantity(_exact(number, unit=None), ordinal=True, noun=self._noun(index + 1))
+            yield _quantity(_exact(number, unit=None), ordinal=True, noun=self._noun(index + 1))
         elif ending in _MAGNITUDES:
             yield self._counted(digits(number) * _MAGNITUDES[ending], index + 1, index)
         elif ending and ending not in units():
-            yield Quantity(token)
+            yield _quantity(token)
         elif ending:
-            yield Quantity(_exact(number, units()[ending]), unit=units()[ending])
+            yield _quantity(_exact(number, units()[ending]), unit=units()[ending])
         else:
             yield self._of_digits(index, number)
 
@@ -181,7 +188,7 @@ class _Walk:
         self._behind = self._words[behind - 1].end
         found = self._counted(value, behind, index)
         exact = _exact(number, found.unit) if behind == index + 1 else value
-        return found if exact == value else found._replace(value=exact)
+        return found if exact == value else found._replace(value=str(exact))
 
     def _of_words(self, index: int) -> Iterator[Quantity]:
         """Read a number in words. ``one`` alone may be a pronoun: it is no number."""
@@ -213,7 +220,7 @@ class _Walk:
         if word in _FRACTIONS and before in {"a", "an"}:
             yield self._counted(Fraction(1, _FRACTIONS[word]), index + 1)
         else:
-            yield Quantity(Fraction(ORDINALS[word]), ordinal=True, noun=noun)
+            yield _quantity(Fraction(ORDINALS[word]), ordinal=True, noun=noun)
 
     def _is_counted_first(self, index: int, before: str, noun: str) -> bool:
         """Return whether ``first`` names one of several, and does not just say what comes soon."""
@@ -230,7 +237,7 @@ class _Walk:
         noun = "" if unit else self._noun(behind)
         if index and not (unit or noun):
             noun = self._name(index - 1)
-        return Quantity(value, unit=unit, noun=noun)
+        return _quantity(value, unit=unit, noun=noun)
 
     def _unit(self, index: int) -> Unit | None:
         """Return the unit that stands at a word, of one or two words."""
@@ -293,17 +300,17 @@ def _of_one_word(word: Word) -> Quantity | None:
     """Read ``twice``, ``World War II``, ``iphone15``, ``two-step`` and ``five-year-old``."""
     if word.text in _MULTIPLES:
         times = units()["times"]
-        return Quantity(Fraction(_MULTIPLES[word.text]), unit=times)
+        return _quantity(Fraction(_MULTIPLES[word.text]), unit=times)
     if word.written in _ROMAN:
-        return Quantity(Fraction(_ROMAN[word.written]))
+        return _quantity(Fraction(_ROMAN[word.written]))
     if named := _WITH_NUMBER.fullmatch(word.text):
-        return Quantity(_exact(named[2], unit=None))
+        return _quantity(_exact(named[2], unit=None))
     number, _, counted = word.text.partition("-")
     if not counted or number not in NUMBER_WORDS or number == "one":
         return None
     unit = units().get(counted)
     noun = "" if unit else counted.removesuffix("s")
-    return Quantity(english([number]), unit=unit, noun=noun)
+    return _quantity(english([number]), unit=unit, noun=noun)
 
 
 _LIST_MARK = re.compile(r"(?m)^\s*(?:\(\d{1,2}\)|\d{1,2} ?[.):、])(?!\d)|(?<=[ :;]) ?\d\) ")
