@@ -5,7 +5,7 @@ from enum import Enum, auto
 from functools import cache
 from typing import NamedTuple
 
-from stepwell.semantic.valve.reading import Reading, Script
+from stepwell.semantic.valve.reading import Reading, Script, Word
 from stepwell.semantic.valve.tables import lines
 
 
@@ -48,6 +48,9 @@ class _Spelling(NamedTuple):
     name: Name
 
 
+_MOST_PARTS = 4
+
+
 class Names:
     """All that the data files list."""
 
@@ -55,6 +58,7 @@ class Names:
         """Read the package's data files."""
         self._latin: dict[str, list[_Spelling]] = {}
         self._han: dict[str, Name] = {}
+        self._heads: set[str] = set()
         for file, weight in (("names.txt", Weight.MUST), ("sets.txt", Weight.ALTERNATIVE)):
             for line in lines(file):
                 self._add(line, weight)
@@ -73,6 +77,7 @@ class Names:
                 self._latin.setdefault(words[0], []).append(found)
             else:
                 self._han[words[0]] = name
+                self._heads.add(words[0][0])
 
     def find(self, reading: Reading) -> Iterator[Mention]:
         """Yield the names in a text, the longest at each place."""
@@ -82,7 +87,7 @@ class Names:
             if index < behind:
                 continue
             if word.script is Script.HAN:
-                found = self._chinese(word.text, index)
+                found = self._joined(reading.words, index) or self._chinese(word.text, index)
             elif word.text in latin or "'" in word.text:
                 found = self._longest(latin.get(plain(word.text), ()), reading, index)
             else:
@@ -101,6 +106,16 @@ class Names:
             rest = tuple(plain(word.text) for word in words[index + 1 : behind])
             if spelling.rest == rest and (is_capital or not spelling.is_capital):
                 return Mention(spelling.name, index, behind)
+        return None
+
+    def _joined(self, words: Sequence[Word], index: int) -> Mention | None:
+        """Return a name that the segmenter has cut in two or three: ``花呗``, ``谷歌浏览器``."""
+        if words[index].text[0] not in self._heads:
+            return None
+        for behind in range(min(index + _MOST_PARTS, len(words)), index + 1, -1):
+            name = self._han.get("".join([word.text for word in words[index:behind]]))
+            if name is not None:
+                return Mention(name, index, behind)
         return None
 
     def _chinese(self, word: str, index: int) -> Mention | None:

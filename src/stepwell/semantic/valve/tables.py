@@ -6,12 +6,11 @@ from importlib.resources import files
 
 
 def lines(name: str) -> Iterator[str]:
-    """Yield the lines of the package's file ``data/NAME``; ``#`` begins a comment. Reads a file."""
+    """Yield the lines of the package's file ``data/NAME``, without comments. Reads a file."""
     text = (files("stepwell.semantic.valve") / "data" / name).read_text(encoding="utf-8")
     for line in text.splitlines():
-        kept = line.partition("#")[0].strip()
-        if kept:
-            yield kept
+        if line.strip() and not line.startswith("#"):
+            yield line
 
 
 @cache
