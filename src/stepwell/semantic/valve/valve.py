@@ -2,17 +2,33 @@
 
 from collections.abc import Callable, Iterator
 
+from stepwell.semantic.valve.antonym import antonym
 from stepwell.semantic.valve.date import date
 from stepwell.semantic.valve.difference import Difference
 from stepwell.semantic.valve.entity import entity
+from stepwell.semantic.valve.language import language
 from stepwell.semantic.valve.literal import literal
+from stepwell.semantic.valve.negation import negation
 from stepwell.semantic.valve.number import number
+from stepwell.semantic.valve.order import order
+from stepwell.semantic.valve.question import question
 from stepwell.semantic.valve.reading import Reading
+from stepwell.semantic.valve.scope import scope
 
 Check = Callable[[Reading, Reading], Difference | None]
 """Takes what was asked and what is stored. Symmetric but for the names in its result."""
 
-CHECKS: tuple[Check, ...] = (number, date, entity)
+CHECKS: tuple[Check, ...] = (
+    language,
+    number,
+    date,
+    negation,
+    antonym,
+    scope,
+    order,
+    question,
+    entity,
+)
 """In the order in which they are asked: the surest and cheapest first.
 
 `literal` comes before them all. Where the texts quote the same, they look at what stands around

@@ -1,0 +1,98 @@
+"""Names and identifiers: the same in other words, and not the same."""
+
+import pytest
+
+from stepwell.semantic.valve.difference import Kind
+from stepwell.semantic.valve.entity import entity
+from stepwell.semantic.valve.reading import read
+
+SAME = [
+    ("visa for the US", "visa for the United States"),
+    ("visa for the USA", "American visa"),
+    ("live in the U.K.", "live in Britain"),
+    ("the French language", "the language of France"),
+    ("Is NYC expensive?", "Is New York expensive?"),
+    ("What does NASA do?", "What does nasa do?"),
+    ("What is artificial intelligence?", "What is AI?"),
+    ("Tell me about Donald Trump", "Tell me about Trump"),
+    ("How do I open Microsoft Excel?", "How do I open Excel?"),
+    ("Who is the CEO of Microsoft?", "Who runs Microsoft?"),
+    ("Where is the Nile?", "where is the nile"),
+    ("How To Learn Python Fast", "how to learn python quickly"),
+    ("HOW DO I LEARN PYTHON", "how do I learn python"),
+    ("a map of the Philippines", "a map of the Phillippines"),
+    ("What's Obama's age?", "How old is Obama?"),
+    ("see https://example.org/a/", "see http://www.example.org/a"),
+    ("vitamin B12", "vitamin B-12"),
+    ("Is node.js fast?", "Is nodejs fast?"),
+    ("Can a cat eat fish?", "Is fish good for cats?"),
+    ("I paid INR 300", "I paid Rs 300"),
+    ("Why us?", "Why me?"),
+    ("翻译成法语", "翻译成法文"),
+    ("去美国签证", "去美國簽證"),
+    ("美国人的饮食", "美国的饮食"),
+    ("北京在哪里", "北京的位置"),
+    ("微信里的红包", "红包"),
+    ("谢谢，怎么退款", "怎么退款"),
+    ("Python怎么读文件", "怎么用python读文件"),
+    ("我男朋友的生日", "我男友的生日"),
+    ("How do I learn French?", "怎么学法语"),
+    ("小女孩怕什么", "女孩怕什么"),
+    ("乙醇怎么保存", "怎样才能保存好乙醇"),
+]
+
+OTHER = [
+    ("translate into French", "translate into German"),
+    ("write it in Python", "write it in Java"),
+    ("Is C++ hard?", "Is C# hard?"),
+    ("visa for Austria", "visa for Australia"),
+    ("best food in Paris", "best food in Rome"),
+    ("best food in Paris", "best food"),
+    ("Is Melissa Cruz kind?", "Is Lauren Bennett kind?"),
+    ("Tell me about Donald Trump", "Tell me about Melania Trump"),
+    ("a phone by Samsung", "a phone by Huawei"),
+    ("Does it run on Linux?", "Does it run on Windows?"),
+    ("mail bob@example.org", "mail eve@example.org"),
+    ("open main.py", "open test.py"),
+    ("git push --force", "git push"),
+    ("vitamin B12", "vitamin B6"),
+    ("Where is order AX-17-B?", "Where is order AX-18-B?"),
+    ("What is NATO?", "What is UNICEF?"),
+    ("How do I deploy to AWS?", "How do I deploy?"),
+    ("when is Christmas", "when is Easter"),
+    ("a red dress", "a blue dress"),
+    ("a gift for my mother", "a gift for my father"),
+    ("Is coffee healthy?", "Is tea healthy?"),
+    ("翻译成法语", "翻译成德语"),
+    ("北京的天气", "上海的天气"),
+    ("华为手机价格", "小米手机价格"),
+    ("圣诞节放假吗", "春节放假吗"),
+    ("送男朋友什么", "送女朋友什么"),
+    ("狮子座的性格", "处女座的性格"),
+    ("用Python写爬虫", "用Java写爬虫"),
+    ("乙醇怎么保存", "甲苯怎么保存"),
+    ("Does the hotel have a pool?", "Does the hotel have a gym?"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_same(one: str, other: str) -> None:
+    """The same name in other words is no difference, nor is one that goes without saying."""
+    assert entity(read(one), read(other)) is None
+    assert entity(read(other), read(one)) is None
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_other(one: str, other: str) -> None:
+    """Another name is a difference, whichever text was asked."""
+    found, turned = entity(read(one), read(other)), entity(read(other), read(one))
+    assert found is not None
+    assert found.kind is Kind.ENTITY
+    assert turned is not None
+    assert (turned.asked, turned.stored) == (found.stored, found.asked)
+
+
+def test_says_what_differs() -> None:
+    """The difference names both sides, in the spelling they are compared by."""
+    assert str(entity(read("in Bombay"), read("in 北京"))) == "entity mumbai != beijing"
+    assert str(entity(read("in Paris"), read("in town"))) == "entity paris != none"

@@ -1,0 +1,167 @@
+"""Numbers, units and money: the same in other words, and not the same."""
+
+from fractions import Fraction
+
+import pytest
+
+from stepwell.semantic.valve.difference import Kind
+from stepwell.semantic.valve.number import number
+from stepwell.semantic.valve.numerals import chinese, english
+from stepwell.semantic.valve.reading import read
+
+SAME = [
+    ("Name fifteen rivers", "Name 15 rivers"),
+    ("twenty-one questions", "21 questions"),
+    ("a hundred and five steps", "105 steps"),
+    ("two dozen eggs", "24 eggs"),
+    ("1,000 users", "1000 users"),
+    ("1.000,5 kg", "1000.5 kg"),
+    ("two thirds of the class", "2/3 of the class"),
+    ("half an hour of sleep", "1/2 hour of sleep"),
+    ("1½ cups of rice", "1.5 cups of rice"),
+    ("5k followers", "5,000 followers"),
+    ("3 million people", "3,000,000 people"),
+    ("a run of 3 km", "a run of 3 kilometres"),
+    ("run 5km", "run 5 km"),
+    ("a 5-year-old child", "a child aged 5"),
+    ("a five-year-old child", "a child who is 5 years old"),
+    ("costs $5", "costs 5 dollars"),
+    ("5 USD", "US$5"),
+    ("a raise of 5%", "a raise of five percent"),
+    ("5 per cent", "5 percent"),
+    ("the third chapter", "the 3rd chapter"),
+    ("World War II", "World War 2"),
+    ("iphone15 price", "iphone 15 price"),
+    ("COVID-19 rules", "covid 19 rules"),
+    ("Is v2 out?", "Is version 2 out?"),
+    ("-5 degrees", "minus 5 degrees"),
+    ("3-4 days", "3 to 4 days"),
+    ("Give me an example", "Give me 1 example"),
+    ("Which one is best?", "Which is best?"),
+    ("one of my friends", "a friend of mine"),
+    ("the first name on a form", "the given name on a form"),
+    ("What should I read first?", "What should I read?"),
+    ("a pair of socks", "two socks"),
+    ("3 apples and 2 pears", "2 pears and 3 apples"),
+    ("1) Who? 2) Why?", "Who? Why?"),
+    ("Compare Galaxy 5 with Pixel 4", "Compare Pixel 4 with Galaxy 5"),
+    ("How many kilometres is that?", "How far is that in kilometers?"),
+    ("十五个苹果", "15个苹果"),
+    ("一百二十元", "120元"),
+    ("两万三", "23000"),
+    ("1万人", "一万人"),
+    ("1.2亿", "120000000"),
+    ("三分之一", "1/3"),
+    ("百分之五", "5%"),
+    ("第三章", "第3章"),
+    ("第一次出国", "首次出国"),
+    ("五公斤大米", "5千克大米"),
+    ("３公里", "3千米"),
+    ("5美元", "5美金"),
+    ("5块钱", "5元"),
+    ("零下五度", "-5度"),
+    ("一起去吧", "去吧"),
+    ("百度怎么用", "怎么用百度"),
+    ("我十分喜欢", "我很喜欢"),
+    ("千万别去", "别去"),
+    ("一万块一年多少利息", "1万一年多少利息"),
+    ("一点五乘四", "1.5乘4"),
+    ("五公里", "5 km"),
+    ("两本書", "两本书"),
+    ("Is marriage worth it these days?", "Is marriage worth it this year?"),
+]
+
+OTHER = [
+    ("Name fifteen rivers", "Name fifty rivers"),
+    ("a run of 3 km", "a run of 3 miles"),
+    ("Convert 5 km to miles", "Convert 5 km to metres"),
+    ("costs $5", "costs €5"),
+    ("grow by 5%", "grow by 5"),
+    ("Where is order 4411-QZ?", "Where is order 4412-QZ?"),
+    ("Python 3.1", "Python 3.10"),
+    ("Python 3.11", "Python 3.12"),
+    ("order 007", "order 7"),
+    ("top 10 films", "best films"),
+    ("the second chapter", "the third chapter"),
+    ("3 chapters", "the 3rd chapter"),
+    ("two examples", "three examples"),
+    ("two examples", "an example"),
+    ("5 million", "5 billion"),
+    ("-5 degrees", "5 degrees"),
+    ("What is 5+3?", "What is 5*3?"),
+    ("3 apples and 2 pears", "2 apples and 3 pears"),
+    ("Compare Galaxy 5 with Pixel 4", "Compare Galaxy 4 with Pixel 5"),
+    ("from 5 to 9", "from 9 to 5"),
+    ("a 7B model", "a 13B model"),
+    ("iphone15 price", "iphone14 price"),
+    ("twice a week", "three times a week"),
+    ("half the dose", "a third of the dose"),
+    ("十五个苹果", "五十个苹果"),
+    ("第三章", "第四章"),
+    ("第三个月", "三个月"),
+    ("三公里", "三英里"),
+    ("5美元", "5欧元"),
+    ("三分之一", "三分之二"),
+    ("1万人", "1亿人"),
+    ("两次", "三次"),
+    ("5公斤", "5斤"),
+    ("四加五", "四乘五"),
+    ("借一万一天的利息", "借一万一个月的利息"),
+    ("How much does one week cost?", "How much does one month cost?"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_same(one: str, other: str) -> None:
+    """The same number in other words is no difference."""
+    assert number(read(one), read(other)) is None
+    assert number(read(other), read(one)) is None
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_other(one: str, other: str) -> None:
+    """Another number, unit, order or sign is one, whichever text was asked."""
+    found, turned = number(read(one), read(other)), number(read(other), read(one))
+    assert found is not None
+    assert found.kind is Kind.NUMBER
+    assert turned is not None
+    assert {turned.asked, turned.stored} == {found.asked, found.stored}
+
+
+def test_says_what_differs() -> None:
+    """The difference names both sides, and is empty where nothing corresponds."""
+    assert str(number(read("3 km"), read("3 miles"))) == "number 3 km != 3 mile"
+    assert str(number(read("top ten films"), read("best films"))) == "number 10 != none"
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        ("seven", 7),
+        ("hundred", 100),
+        ("three million two hundred thousand", 3_200_000),
+        ("nineteen eighty four", 1984),
+        ("two thousand twelve", 2012),
+        ("twenty one", 21),
+    ],
+)
+def test_english_numerals(words: str, value: int) -> None:
+    assert english(words.split()) == value
+
+
+@pytest.mark.parametrize(
+    ("numeral", "value"),
+    [
+        ("十", 10),
+        ("二十一", 21),
+        ("三千零五", 3005),
+        ("一百五", 150),
+        ("一百零五", 105),
+        ("3万5千", 35_000),
+        ("二〇二四", 2024),
+        ("一亿两千万", 120_000_000),
+        ("1.5万", 15_000),
+    ],
+)
+def test_chinese_numerals(numeral: str, value: int) -> None:
+    assert chinese(numeral) == Fraction(value)

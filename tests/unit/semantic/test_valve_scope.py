@@ -1,0 +1,79 @@
+"""Scope: of which, and of how many, something is asked."""
+
+import pytest
+
+from stepwell.semantic.valve.difference import Kind
+from stepwell.semantic.valve.reading import read
+from stepwell.semantic.valve.scope import scope
+
+DIFFERENT = [
+    ("Do all snakes lay eggs?", "Do some of the snakes lay eggs?"),
+    ("Do all snakes lay eggs?", "Do any snakes lay eggs?"),
+    ("Do all snakes lay eggs?", "Do most of the snakes lay eggs?"),
+    ("How do I delete all emails?", "How do I delete a single email?"),
+    ("Which shops are open?", "Which shops are open only on Mondays?"),
+    ("Print every page", "Print every page except the cover"),
+    ("Can I take both pills?", "Can I take either pill?"),
+    ("Is it always cold in Oslo?", "Is it sometimes cold in Oslo?"),
+    ("Name cities with at least a million people", "Name cities with at most a million people"),
+    ("Is he a doctor?", "Did he use to be a doctor?"),
+    ("Can I take A or B?", "Can I take A and B together?"),
+    ("What is a good bicycle?", "What is a good bicycle for children?"),
+    ("Is ginger safe?", "Is ginger safe during pregnancy?"),
+    ("How do I read a file?", "How do I read a file in Haskell?"),
+    ("What does a lawyer cost?", "What does a lawyer cost in Zurich?"),
+    ("Is this film for children?", "Is this film for adults?"),
+    ("What vaccines does a puppy need?", "What vaccines does a kitten need?"),
+    ("What should vegans eat?", "What should students eat?"),
+    # Chinese.
+    ("怎么导出所有聊天记录", "怎么导出部分聊天记录"),
+    ("怎么删除全部照片", "怎么删除一个照片"),
+    ("哪些城市有地铁", "哪些城市只有地铁"),
+    ("列出所有行星", "列出除了地球的行星"),
+    ("他总是迟到吗", "他有时迟到吗"),
+    ("至少要交多少押金", "至多要交多少押金"),
+    ("他是歌手吗", "他曾经是歌手吗"),
+    ("发烧吃什么药", "孕妇发烧吃什么药"),
+    ("儿童能坐前排吗", "老人能坐前排吗"),
+    ("小狗要打哪些疫苗", "小猫要打哪些疫苗"),
+]
+
+ALIKE = [
+    ("How do I delete all emails?", "How do I delete every email?"),
+    ("What is the most expensive city?", "Which city is the most expensive?"),
+    ("Which city is the priciest of all?", "Which city is the priciest?"),
+    ("How do I cook rice?", "How can I cook rice at home?"),
+    ("What is the tallest tower in the world?", "What is the tallest tower?"),
+    ("How often should I water a cactus?", "How frequently should I water a cactus?"),
+    ("Is yoga good for kids?", "Is yoga good for a child?"),
+    ("What's a calorie?", "What exactly is a calorie in simple words?"),
+    ("Can I pay by card or cash?", "Do you take cards and cash?"),
+    ("Recommend some books", "Recommend a few books"),
+    ("How do I fix this today?", "How do I fix this?"),
+    # Chinese.
+    ("怎么导出所有聊天记录", "怎么导出全部聊天记录"),
+    ("每天喝多少水", "一天喝多少水合适"),
+    ("一只猫能活多久", "猫能活多久"),
+    ("小孩发烧怎么办", "孩子发烧怎么办"),
+    ("最贵的城市是哪个", "哪个城市最贵"),
+    ("怎么做米饭", "在家怎么做米饭"),
+    ("Give me only the names", "Give me just the names"),
+    ("宝宝几岁吃盐", "小孩几岁吃盐"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_another_scope_differs(one: str, other: str) -> None:
+    """Both ways round."""
+    for asked, stored in ((one, other), (other, one)):
+        found = scope(read(asked), read(stored))
+        assert found is not None
+        assert found.kind is Kind.SCOPE
+        assert found.asked != found.stored
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_the_same_scope_in_other_words_does_not(one: str, other: str) -> None:
+    """Nor does it when asked the other way round."""
+    assert scope(read(one), read(other)) is None
+    assert scope(read(other), read(one)) is None
