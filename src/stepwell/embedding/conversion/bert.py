@@ -5,7 +5,10 @@ positions, GELU by the error function, mean pooling.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -101,23 +104,50 @@ class Bert:
         return int(self.positions.shape[1])
 
 
-def mean_state(model: Bert, ids: npt.NDArray[np.int64]) -> Array:
+class Product(Enum):
+    """The products of a layer."""
+
+    QUERY_KEY_VALUE = auto()
+    ATTENTION_OUT = auto()
+    UP = auto()
+    DOWN = auto()
+
+
+See = Callable[[int, Product, Array], None]
+"""Is shown the input of each product: number of the layer, which one, (tokens, in)."""
+
+
+def mean_state(model: Bert, ids: npt.NDArray[np.int64], see: See | None = None) -> Array:
     """Return the mean of the last layer's states of one text, in float32 throughout.
 
     Costs tens of milliseconds for a short text: for checking, not for serving.
     """
     states = _normalised(model.words.look_up(ids) + model.positions[: len(ids)], model.norm, model)
-    for layer in model.layers:
-        attended = _attend(
-            states @ layer.query_key_value.weight + layer.query_key_value.bias, model
-        )
-        attended = attended @ layer.attention_out.weight + layer.attention_out.bias
-        states = _normalised(states + attended, layer.attention_norm, model)
-        raised = _gelu(states @ layer.up.weight + layer.up.bias)
-        states = _normalised(
-            states + raised @ layer.down.weight + layer.down.bias, layer.norm, model
-        )
+    for number, layer in enumerate(model.layers):
+        states = _through(layer, states, model, partial(see or _see_nothing, number))
     return np.asarray(states.mean(axis=0), np.float32)
+
+
+def _see_nothing(layer: int, product: Product, states: Array) -> None:
+    """Look away."""
+
+
+def _through(
+    layer: Layer, states: Array, model: Bert, see: Callable[[Product, Array], None]
+) -> Array:
+    see(Product.QUERY_KEY_VALUE, states)
+    attended = _attend(_product(states, layer.query_key_value), model)
+    see(Product.ATTENTION_OUT, attended)
+    out = _product(attended, layer.attention_out)
+    states = _normalised(states + out, layer.attention_norm, model)
+    see(Product.UP, states)
+    raised = _gelu(_product(states, layer.up))
+    see(Product.DOWN, raised)
+    return _normalised(states + _product(raised, layer.down), layer.norm, model)
+
+
+def _product(states: Array, linear: Linear) -> Array:
+    return np.asarray(states @ linear.weight + linear.bias, np.float32)
 
 
 def _normalised(states: Array, norm: Norm, model: Bert) -> Array:

