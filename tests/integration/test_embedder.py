@@ -163,6 +163,7 @@ def test_a_damaged_conversion_is_made_anew(copy: Path, e5: Encoder) -> None:
     weights = folder_of(copy) / "weights.bin"
     data = weights.read_bytes()
     weights.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    (copy / f"{E5.name}-0123456789abcdef").mkdir()  # another version's
     encoder = open_encoder(E5, copy)
     assert vector_of(encoder, "a question").tobytes() == vector_of(e5, "a question").tobytes()
     assert (folder_of(copy) / "weights.bin").read_bytes() == data, "the same bytes each time"

@@ -67,7 +67,9 @@ def _ready_folder(recipe: Recipe, cache: Path) -> Path:
         sources = find_sources(recipe)
         check_sources(recipe, sources)
         files = _CONVERSIONS[recipe.name](sources)
-        remove_folder(folder)
+        # Those of other versions of this package too: they would lie there for ever.
+        for old in cache.glob(f"{recipe.name}-*"):
+            remove_folder(old)
         write_folder(folder, files)
     return folder
 
