@@ -27,7 +27,7 @@ from processes import exit_on_sigterm, leave_the_first_cpu
 from report import parse_arguments, print_table, write
 
 from stepwell.assembly.environment import cache_dir
-from stepwell.assembly.semantic import calibration_of, make_acceptance
+from stepwell.assembly.semantic import calibration_of
 from stepwell.assembly.settings import Semantic
 from stepwell.core.clock import SystemClock
 from stepwell.core.entry import Phrasing
@@ -38,6 +38,7 @@ from stepwell.core.vectors import Vectors
 from stepwell.embedding.recipes import E5
 from stepwell.embedding.remote import RemoteEmbedder
 from stepwell.embedding.supervisor import EmbedderAddress, EmbedderProcess
+from stepwell.semantic.acceptance.threshold import Threshold
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.index.bounds import Bounds
 from stepwell.semantic.index.index import VectorIndex
@@ -115,7 +116,7 @@ async def measure_layer(
     layer = SemanticLayer(
         embedder,
         index,
-        make_acceptance(calibration),
+        Threshold(calibration),
         Denials(),
         clock=SystemClock(),
         events=Nobody(),

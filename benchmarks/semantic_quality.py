@@ -31,13 +31,14 @@ import numpy.typing as npt
 from report import parse_arguments, print_table, write
 
 from stepwell.assembly.environment import cache_dir
-from stepwell.assembly.semantic import calibration_of, make_acceptance
+from stepwell.assembly.semantic import calibration_of
 from stepwell.assembly.settings import Semantic
 from stepwell.core.names import CacheKey, Level
 from stepwell.embedding.in_process import InProcessEmbedder
 from stepwell.embedding.opening import open_encoder
 from stepwell.embedding.recipes import E5, MINILM, Recipe, facts
 from stepwell.keys.text import DEFAULT_STEPS, normalise
+from stepwell.semantic.acceptance.threshold import Threshold
 from stepwell.semantic.acceptance.verdict import Pair, Refused
 from stepwell.semantic.valve.reading import Reading
 from stepwell.semantic.valve.reading import read as read_text
@@ -152,7 +153,7 @@ def _normal(text: str) -> str:
 
 def judge(pairs: Sequence[Labelled], vectors: Vectors) -> list[Judged]:
     """Judge all pairs, at no particular level."""
-    acceptance = make_acceptance(calibration_of(Semantic(), facts(E5).model_id))
+    acceptance = Threshold(calibration_of(Semantic(), facts(E5).model_id))
     judged = []
     for pair in pairs:
         one, other = vectors[pair.stored], vectors[pair.asked]

@@ -16,7 +16,9 @@ from stepwell.embedding.supervisor import EmbedderAddress
 from stepwell.semantic.acceptance.calibration import UNCALIBRATED, Calibration, packaged
 from stepwell.semantic.acceptance.threshold import Threshold
 from stepwell.semantic.acceptance.verdict import Acceptance
+from stepwell.semantic.acceptance.verified import Boundaries, Verified
 from stepwell.semantic.denials import Denials
+from stepwell.semantic.evidence import Evidence
 from stepwell.semantic.follower import FollowedStore, SemanticFollower
 from stepwell.semantic.index.bounds import Bounds
 from stepwell.semantic.index.index import VectorIndex
@@ -87,16 +89,19 @@ def build_semantic(
     )
     calibration = calibration_of(table, embedder.model_id)
     denials = Denials()
+    evidence = Evidence(calibration.prior)
     layer = SemanticLayer(
         embedder,
         index,
-        make_acceptance(calibration),
+        make_acceptance(table, calibration, evidence),
         denials,
         clock=clock,
         events=events,
         tolerances=Tolerances(table.temperature_tolerance, calibration.reuse_similarity),
     )
-    follower = SemanticFollower(layer, index, denials, store, clock=clock, events=events)
+    follower = SemanticFollower(
+        layer, index, (denials, evidence), store, clock=clock, events=events
+    )
     gauges.watch(catalogue.SEMANTIC_POINTS, lambda: index.contents().points)
     return SemanticRooms(embedder, index, layer, follower, scratch)
 
@@ -153,9 +158,15 @@ def calibration_of(table: Semantic, model_id: str) -> Calibration:
     )
 
 
-def make_acceptance(calibration: Calibration) -> Acceptance:
+def make_acceptance(
+    table: Semantic, calibration: Calibration, boundaries: Boundaries
+) -> Acceptance:
     """Return what decides about candidates."""
-    return Threshold(calibration)
+    match table.policy:
+        case "threshold":
+            return Threshold(calibration)
+        case "verified":
+            return Verified(calibration, boundaries)
 
 
 def _or(given: float | None, measured: float) -> float:

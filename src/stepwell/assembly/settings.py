@@ -230,6 +230,10 @@ class Semantic(Table, frozen=True):
     threads: Annotated[int, Meta(ge=1, le=256)] | None = None
     """Texts a bundled embedder works on at a time. Default: one per core, at most 4."""
     levels: Levels = field(default_factory=Levels)
+    policy: Literal["verified", "threshold"] = "verified"
+    """``threshold``: what is as similar as the level demands is served, unless the safety valve or
+    a judgement forbids it. ``verified``: an entry whose hits were judged has a boundary of its own
+    besides."""
     reuse_similarity: Similarity | None = None
     """From this similarity on, a question that is not near enough for its answer is handed to the
     prefix layer as a hint. Default: as measured for the embedder."""

@@ -5,7 +5,7 @@ a poll, and whatever the index lacks, at the start or after something of it was 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, assert_never
 
 from stepwell.core.changes import Change, Invalidated, Judged, Lost, Replaced, SourceMoved
@@ -16,7 +16,6 @@ from stepwell.core.events import Degraded
 from stepwell.core.judgement import Judgement
 from stepwell.core.names import Arrival, CacheKey, Position
 from stepwell.core.ports import Arrivals, EventSink, Judgements
-from stepwell.semantic.denials import Denials
 from stepwell.semantic.index.index import Gap
 from stepwell.semantic.layer import SemanticLayer
 
@@ -57,6 +56,18 @@ class FollowingIndex(Protocol):
         ...
 
 
+class Listener(Protocol):
+    """Hears of judgements; `Denials` and `Evidence`."""
+
+    def load(self, judgements: Iterable[Judgement]) -> None:
+        """Forget all, and take these, oldest first."""
+        ...
+
+    def note(self, judgement: Judgement) -> None:
+        """Take one more."""
+        ...
+
+
 class FollowedStore(Arrivals, Judgements, Protocol):
     """What a store says of what came, and of what was said."""
 
@@ -84,7 +95,7 @@ class SemanticFollower:
         self,
         layer: SemanticLayer,
         index: FollowingIndex,
-        denials: Denials,
+        listeners: Sequence[Listener],
         store: FollowedStore,
         *,
         clock: Clock,
@@ -95,14 +106,14 @@ class SemanticFollower:
         Args:
             layer: Learns what came.
             index: Where the points are.
-            denials: Hears what was said.
+            listeners: Hear what was said.
             store: What is followed.
             clock: The time.
             events: Hears of failures.
         """
         self._layer = layer
         self._index = index
-        self._denials = denials
+        self._listeners = listeners
         self._store = store
         self._clock = clock
         self._events = events
@@ -146,7 +157,8 @@ class SemanticFollower:
             case Judged(_, judgement):
                 if not self._knows_judgements:
                     self._heard.append(judgement)
-                self._denials.note(judgement)
+                for listener in self._listeners:
+                    listener.note(judgement)
             case Lost():
                 # What has gone meanwhile is found out when it is to be served.
                 self._after = _FIRST
@@ -207,6 +219,7 @@ class SemanticFollower:
         self._heard.clear()
         said = await self._store.judgements()
         # What was said while they were read may be among them, or not: then it comes last.
-        self._denials.load([*said, *self._heard])
+        for listener in self._listeners:
+            listener.load([*said, *self._heard])
         self._heard.clear()
         self._knows_judgements = True

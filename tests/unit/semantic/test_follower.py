@@ -120,7 +120,7 @@ class Bench:
         self.follower = SemanticFollower(
             self.layer,  # type: ignore[arg-type]
             self.index,
-            self.denials,
+            (self.denials,),
             self.store,
             clock=self.clock,
             events=self.events,

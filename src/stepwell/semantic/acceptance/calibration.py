@@ -3,7 +3,7 @@
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import get_args
 
@@ -11,6 +11,7 @@ import msgspec
 
 from stepwell.core.errors import ConfigError
 from stepwell.core.names import Level
+from stepwell.semantic.acceptance.boundary import Prior
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,10 @@ class Calibration:
     """Least cosine at which an answer may be given, in [0, 1], stricter levels first."""
     reuse_similarity: float
     """Least cosine at which a question is near enough to be worth a hint to the prefix layer."""
+    prior: Prior = Prior(0.8)  # noqa: RUF009  (frozen)
+    """Where an entry's boundary is expected before a hit of it was judged."""
+    max_error: Mapping[Level, float] = field(default_factory=lambda: dict(_MAX_ERROR))
+    """Largest share of wrong hits that a level stands for."""
 
     def __post_init__(self) -> None:
         for level in get_args(Level):
@@ -43,6 +48,8 @@ def _check(key: str, similarity: float) -> None:
         )
 
 
+_MAX_ERROR: Mapping[Level, float] = {"strict": 0.005, "general": 0.02, "faq": 0.05}
+
 UNCALIBRATED = Calibration({"strict": 0.99, "general": 0.97, "faq": 0.95}, 0.8)
 """For an embedder nobody has measured: what is safe for the raw cosines of most models, and seldom
 a hit. `stepwell tune` finds better ones."""
@@ -54,6 +61,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     general: float
     faq: float
     reuse: float
+    middle: float
+    steepness: float
 
 
 def packaged(model: str) -> Calibration | None:
@@ -68,5 +77,5 @@ def packaged(model: str) -> Calibration | None:
                     "general": found.general,
                     "faq": found.faq,
                 }
-                return Calibration(levels, found.reuse)
+                return Calibration(levels, found.reuse, Prior(found.middle, found.steepness))
     return None

@@ -1,6 +1,5 @@
 """The policy that learns from judged hits where each entry's boundary lies."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,7 +22,8 @@ class Boundaries(Protocol):
 class Verified:
     """Accepts by the level until an entry's hits have been judged, then by its own boundary too.
 
-    ``max_error`` bounds, for each level, the share of an entry's hits that are wrong:
+    The calibration's ``max_error`` bounds, for each level, the share of an entry's hits that are
+    wrong:
 
     - Nearer than the level demands: accepted, unless the entry's judged hits make it likely that
       more than that share is wrong here.
@@ -35,7 +35,6 @@ class Verified:
 
     calibration: Calibration
     boundaries: Boundaries
-    max_error: Mapping[Level, float]
 
     def judge(self, pair: Pair, level: Level, min_similarity: float) -> Verdict:
         """As `Acceptance.judge`."""
@@ -45,7 +44,7 @@ class Verified:
         if pair.similarity < least:
             return too_far(max(demanded, min_similarity))
         boundary = self.boundaries.boundary(pair.key)
-        enough = 1.0 - self.max_error[level]
+        enough = 1.0 - self.calibration.max_error[level]
         if pair.similarity < demanded:
             if boundary is None or boundary.surely_right(pair.similarity) < enough:
                 return too_far(demanded)

@@ -18,7 +18,6 @@ from stepwell.testing.entries import make_judgement, make_key
 
 KEY = make_key("entry")
 LEVELS = Calibration({"strict": 0.97, "general": 0.9, "faq": 0.8}, 0.7)
-MAX_ERROR: dict[Level, float] = {"strict": 0.005, "general": 0.02, "faq": 0.05}
 
 
 def pair(similarity: float, asked: str = "a way to return shoes") -> Pair:
@@ -40,7 +39,7 @@ LOW = Boundary(0.7, 60.0, 0.005)
 HIGH = Boundary(0.95, 60.0, 0.005)
 
 
-@pytest.mark.parametrize("policy", [Threshold(LEVELS), Verified(LEVELS, Known(None), MAX_ERROR)])
+@pytest.mark.parametrize("policy", [Threshold(LEVELS), Verified(LEVELS, Known(None))])
 @pytest.mark.parametrize(
     ("similarity", "level", "own", "accepted"),
     [
@@ -69,7 +68,7 @@ def test_levels(
 
 def test_an_entry_that_is_sure_answers_what_is_farther() -> None:
     """But not what is beyond the loosest level, or below the caller's own bound."""
-    policy = Verified(LEVELS, Known(LOW), MAX_ERROR)
+    policy = Verified(LEVELS, Known(LOW))
     assert isinstance(policy.judge(pair(0.85), "general", 0.0), Accepted)
     assert isinstance(policy.judge(pair(0.85), "strict", 0.0), Accepted)
     assert isinstance(policy.judge(pair(0.79), "general", 0.0), Refused)
@@ -78,7 +77,7 @@ def test_an_entry_that_is_sure_answers_what_is_farther() -> None:
 
 def test_an_entry_that_failed_refuses_what_is_near() -> None:
     """Its judged hits say that this near is not near enough."""
-    policy = Verified(LEVELS, Known(HIGH), MAX_ERROR)
+    policy = Verified(LEVELS, Known(HIGH))
     verdict = policy.judge(pair(0.96), "general", 0.0)
     assert verdict == Refused("judged", "judged hits: right from 0.950 on")
     assert isinstance(policy.judge(pair(0.85), "faq", 0.0), Refused)
