@@ -221,10 +221,10 @@ class Judge(Table, frozen=True):
     """``[semantic.judge]``: what says whether an answer to other words is right."""
 
     kind: Literal["model", "text", "embedding"] = "model"
-    """``model``: a model server is asked. ``text``: equal or not, for short answers from a closed
-    set. ``embedding``: near by the layer's embedder, with the same numbers and negations."""
+    """``model``: a model is asked. ``text``: equal or not, for short answers from a closed set.
+    ``embedding``: near by the layer's embedder, with the same numbers and negations."""
     upstream: Name | None = None
-    """The model server to ask; by default the request's own, on the request's own account."""
+    """The model server to ask; by default the request's own, with the request's key."""
     model: Text | None = None
     """The model to ask; by default the request's own."""
     max_per_minute: Annotated[int, Meta(ge=1, le=1_000_000)] = 60

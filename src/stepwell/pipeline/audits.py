@@ -109,8 +109,8 @@ class Audits:
     def served(self, ask: Ask, hit: Hit) -> None:
         """Draw a hit that is being served, or do not; ask the model server anew if it is drawn.
 
-        Exact hits are not drawn. Neither is a question that must not be put to the model server, or its answer not be
-        kept, for the caller's sake.
+        Exact hits are not drawn. Neither is a question that its caller does not want put to the
+        model server, or whose answer is not to be kept.
         """
         if not self._rules.sample_share or hit.similarity is None:
             return
