@@ -63,7 +63,9 @@ async def precision(gateway: Gateway) -> dict[str, float]:
 
 @pytest.mark.parametrize("same", [True, False])
 async def test_shadow_mode(
-    start_semantic: StartGateway, upstream: FakeUpstream, same: bool
+    start_semantic: StartGateway,
+    upstream: FakeUpstream,
+    same: bool,  # noqa: FBT001
 ) -> None:
     """Nothing is served by meaning; what would have been is judged, and a wrong pair is denied."""
     upstream.scripts["fake"] = saying("Within 30 days.", "You have a month.")

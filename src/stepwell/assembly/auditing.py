@@ -30,7 +30,7 @@ class Auditing:
 
 def build_auditing(  # noqa: PLR0913  (the parts of the house)
     settings: Settings,
-    semantic: "SemanticRooms",
+    semantic: "SemanticRooms | None",
     exact: ExactLayer,
     judgements: Judgements,
     flights: Flights,
@@ -38,8 +38,8 @@ def build_auditing(  # noqa: PLR0913  (the parts of the house)
     *,
     clock: Clock,
     events: EventSink,
-) -> Auditing:
-    """Return the parts, put together.
+) -> Auditing | None:
+    """Return the parts, put together; ``None`` without a semantic layer.
 
     Args:
         settings: Checked.
@@ -54,6 +54,8 @@ def build_auditing(  # noqa: PLR0913  (the parts of the house)
     Raises:
         ConfigError: The judge's model server is not among the targets.
     """
+    if semantic is None:
+        return None
     table = settings.semantic
     respondents = Respondents(
         clock=clock,

@@ -155,11 +155,9 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     if semantic is not None:
         semantic.follower.start(exact)
     targets = make_targets(plan, events)
-    auditing = None
-    if semantic is not None:
-        auditing = build_auditing(
-            settings, semantic, exact, store, flights, targets, clock=clock, events=events
-        )
+    auditing = build_auditing(
+        settings, semantic, exact, store, flights, targets, clock=clock, events=events
+    )
     return House(
         plan=plan,
         clock=clock,
@@ -199,7 +197,6 @@ def _runner(
     flights: Flights,
     paraphrases: Paraphrases | None,
     auditing: Auditing | None,
-    *,
     clock: Clock,
     events: EventSink,
 ) -> Runner:

@@ -370,9 +370,6 @@ class Settings(Table, frozen=True):
         ]
         if not self.upstreams or len(embedded) > 1:
             raise ValueError("upstreams needs at least one table, and at most one is embedded")
-        judge = self.semantic.judge.upstream
-        if judge is not None and judge not in self.upstreams:
-            raise ValueError(f"semantic.judge.upstream: there is no [upstreams.{judge}]")
 
 
 def load_settings(path: Path) -> Settings:
