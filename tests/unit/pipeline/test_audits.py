@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import pytest
 from support.walk import (
@@ -33,6 +34,7 @@ from stepwell.pipeline.feedback import By, Feedback
 from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.hit_id import HitId
 from stepwell.pipeline.lookups import Lookups
+from stepwell.pipeline.neighbours import Neighbours
 from stepwell.pipeline.question import Question
 from stepwell.pipeline.renderings import Renderings
 from stepwell.pipeline.respondent import Respondents
@@ -103,6 +105,20 @@ class OneMatch:
 
 
 @dataclass
+class HandNeighbours:
+    """Other workers, one of which has just stored the answer."""
+
+    exact: ExactLayer
+    made: Entry
+
+    def claim(self, key: CacheKey) -> None:
+        assert self.exact.keep(self.made)
+
+    def release(self, key: CacheKey) -> None:
+        """Nobody waits."""
+
+
+@dataclass
 class Walk:
     """A runner with audits, and everything around it."""
 
@@ -126,11 +142,16 @@ class Walk:
 
 
 def make_walk(
-    *, share: float = 0.0, draw: Callable[[], float] = lambda: 0.0, max_per_minute: int = 1_000
+    *,
+    share: float = 0.0,
+    draw: Callable[[], float] = lambda: 0.0,
+    max_per_minute: int = 1_000,
+    neighbours: Callable[[ExactLayer], HandNeighbours | None] = lambda _: None,
 ) -> Walk:
     clock, events = HandClock(), Heard()
     exact = make_exact(clock, events)
-    flights = Flights(exact, clock=clock, events=events)
+    beside = cast("Neighbours | None", neighbours(exact))
+    flights = Flights(exact, clock=clock, events=events, neighbours=beside)
     judge, judgements = HandJudge(), HandJudgements()
     feedback = Feedback(exact, judgements, judgements, clock=clock, events=events)
     rules = AuditRules(share, max_per_minute, 0.05, draw)
@@ -332,6 +353,7 @@ async def test_a_judge_that_hangs() -> None:
     async with asyncio.timeout(5):
         while not walk.told():  # noqa: ASYNC110  (nobody tells)
             await asyncio.sleep(0.01)
+    await settle()
     assert walk.told() == [HitNotJudged("failed", "sample", "general")]
     assert len(walk.audits) == 0
 
@@ -440,6 +462,28 @@ async def test_a_call_under_way_is_shared() -> None:
     await settle()
     assert walk.told() == [HitJudged("right", "sample", "general")]
     assert len(walk.upstream.calls) == 1
+
+
+async def test_a_question_is_judged_once_at_a_time() -> None:
+    """Hits on it that come meanwhile would be compared with the same new answer."""
+    walk = make_walk(share=1.0)
+    for _ in range(3):
+        assert (await walk.ask(asked())).result is Result.HIT
+    walk.upstream.reply(completion("New."))
+    await settle()
+    assert walk.told() == [HitJudged("right", "sample", "general")]
+
+
+async def test_an_answer_another_worker_made_is_judged_there() -> None:
+    """It withheld the same hit."""
+    made = make_entry("asked", body=completion("New."), created_at=1_000.0, phrasing=ASKED)
+    walk = make_walk(neighbours=lambda exact: HandNeighbours(exact, made))
+    served = await walk.ask(shadowed())
+    await settle()
+    assert (served.result, served.body) == (Result.COLLAPSED, completion("New."))
+    assert walk.upstream.calls == []
+    assert walk.events.of(HitWithheld) == [HitWithheld("careful")]
+    assert walk.told() == []
 
 
 async def test_no_judge_takes_a_persons_denial_back() -> None:
