@@ -154,7 +154,7 @@ async def test_the_judge_by_meaning(
         "judge": {"kind": "embedding"},
         "sample_share": 1.0,
         "levels": {"strict": 0.8, "general": 0.6, "faq": 0.6},
-        "reuse_similarity": 0.4,
+        "reuse_similarity": 0.6,
     }
     async with start_semantic(semantic=semantic) as gateway:
         await fill(gateway)

@@ -12,6 +12,10 @@ from stepwell.semantic.valve.reading import Reading, read
 SHORT_CHARACTERS = 200
 """In so short an answer, a number or a *not* is the answer."""
 
+FAR_SHARE = 2 / 3
+"""Of the similarity under which questions are not worth a reuse. Right answers differ more in
+wording and length than questions do, and a no has consequences."""
+
 _TELLING = frozenset({Kind.NUMBER, Kind.DATE, Kind.NEGATION})
 
 Differences = Callable[[Reading, Reading], Iterator[Difference]]
@@ -20,9 +24,10 @@ Differences = Callable[[Reading, Reading], Iterator[Difference]]
 class EmbeddingJudge:
     """Says yes to near answers with the same numbers and negations, no to far ones.
 
-    Near and far are what they are for questions: the level ``general``, and the similarity under
-    which nothing is reused. In between, and where an answer is longer than the embedder reads, it
-    cannot tell. Blind to what the embedder is blind to; a model judges better.
+    Near is what it is for questions at level ``general``; far is well below what is worth a reuse.
+    In between, where right answers in other words lie beside wrong ones, it cannot tell, nor where
+    an answer is longer than the embedder reads. Blind to what the embedder is blind to; a model
+    judges better.
     """
 
     def __init__(
@@ -31,7 +36,7 @@ class EmbeddingJudge:
         """Take the layer's embedder and calibration, and the safety valve."""
         self._embedder = embedder
         self._near = calibration.min_similarity["general"]
-        self._far = calibration.reuse_similarity
+        self._far = calibration.reuse_similarity * FAR_SHARE
         self._differences = differences
 
     async def same(

@@ -56,7 +56,8 @@ def differ_in(kind: Kind | None) -> Differences:
     [
         (0.95, None, 20, True),
         (0.80, None, 20, None),
-        (0.50, None, 20, False),
+        (0.50, None, 20, None),
+        (0.40, None, 20, False),
         (0.95, Kind.NUMBER, 20, False),
         (0.95, Kind.NEGATION, 20, False),
         (0.95, Kind.DATE, 20, False),
