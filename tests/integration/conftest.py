@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stepwell.embedding.recipes import E5
-from stepwell.embedding.supervisor import EmbedderAddress, EmbedderProcess
 from support.gateway import Gateway, StartGateway, running_gateway
 from support.mount import mount, unmount
 
+from stepwell.embedding.recipes import E5
+from stepwell.embedding.supervisor import EmbedderAddress, EmbedderProcess
 from stepwell.testing.fake_upstream import FakeUpstream
 
 

@@ -57,6 +57,18 @@ def test_a_wrong_call_says_how(arguments: list[str]) -> None:
         ("[[routes]]\nclass = 'faq'\npattern = '('", "routes[0].pattern"),
         ("[server]\nadmin_token_env = 'NOT_SET'", "NOT_SET, which is not set"),
         ("port = ", "is not TOML"),
+        (
+            "[semantic]\nsample_share = 1.5",
+            "semantic.sample_share is 1.5; allowed: a number from 0 to 1",
+        ),
+        (
+            "[semantic.judge]\nupstream = 'judges'",
+            "semantic.judge: upstream needs model: another server may not have the request's own",
+        ),
+        (
+            "[semantic.judge]\nupstream = 'judges'\nmodel = 'm'",
+            "semantic.judge.upstream is 'judges'; allowed: embedded",
+        ),
         ("data_dir = ''", "data_dir is ''; allowed: a string that is not empty"),
         ("[server]\nhost = ''", "server.host is ''"),
         ("[exact]\nignored_fields = ['user', 'model']", "must not hold model"),

@@ -12,11 +12,11 @@ from typing import Any
 
 import aiohttp
 import uvicorn
-from stepwell.embedding.supervisor import EmbedderAddress
 
 from stepwell.assembly.house import Plan
 from stepwell.assembly.settings import parse_settings
 from stepwell.assembly.worker import Worker
+from stepwell.embedding.supervisor import EmbedderAddress
 from stepwell.gateway.protocol import GatewayProtocol
 
 SECRET = bytes(range(32))

@@ -83,7 +83,19 @@ def check(settings: Settings, secret: bytes) -> None:
             secret_from(upstream.api_key_env, setting=f"upstreams.{name}.api_key_env")
     if settings.server.admin_token_env is not None:
         secret_from(settings.server.admin_token_env, setting="server.admin_token_env")
+    _check_judge(settings)
     _check_open_door(settings)
+
+
+def _check_judge(settings: Settings) -> None:
+    """Refuse a judge's upstream that is none.
+
+    Raises:
+        ConfigError: Names the key.
+    """
+    name, names = settings.semantic.judge.upstream, sorted(settings.upstreams)
+    if name is not None and name not in names:
+        raise ConfigError(f"semantic.judge.upstream is {name!r}; allowed: {', '.join(names)}.")
 
 
 def _check_open_door(settings: Settings) -> None:

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepwell.assembly.auditing import Auditing, build_auditing
 from stepwell.assembly.disk_watch import DiskWatch
 from stepwell.assembly.settings import Class, Settings
 from stepwell.core.clock import Clock, SystemClock
@@ -154,6 +155,9 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     if semantic is not None:
         semantic.follower.start(exact)
     targets = make_targets(plan, events)
+    auditing = build_auditing(
+        settings, semantic, exact, store, flights, targets, clock=clock, events=events
+    )
     return House(
         plan=plan,
         clock=clock,
@@ -163,9 +167,9 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         intake=_intake(settings, targets, phrased=semantic is not None),
         exact=exact,
         flights=flights,
-        runner=_runner(settings, exact, flights, paraphrases, clock=clock, events=events),
+        runner=_runner(settings, exact, flights, paraphrases, auditing, clock=clock, events=events),
         semantic=semantic,
-        feedback=None if semantic is None else Feedback(exact, store, clock=clock, events=events),
+        feedback=None if auditing is None else auditing.feedback,
         neighbours=neighbours,
         meters=meters,
         gauges=gauges,
@@ -192,19 +196,21 @@ def _runner(
     exact: ExactLayer,
     flights: Flights,
     paraphrases: Paraphrases | None,
-    *,
+    auditing: Auditing | None,
     clock: Clock,
     events: EventSink,
 ) -> Runner:
     renderings = Renderings(max_bytes=settings.stores.memory.max_bytes // RENDERINGS_SHARE)
+    advisers = None if auditing is None else auditing.advisers
     return Runner(
         exact,
-        Lookups(exact, renderings, clock=clock, paraphrases=paraphrases),
+        Lookups(exact, renderings, clock=clock, paraphrases=paraphrases, respondents=advisers),
         flights,
         renderings,
         clock=clock,
         events=events,
         max_wait_seconds=settings.single_flight.max_wait_seconds,
+        audits=None if auditing is None else auditing.audits,
     )
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stepwell.assembly.environment import secret_from
+from stepwell.assembly.judging import make_judge, make_opinion
 from stepwell.assembly.settings import EmbeddingEndpoint, Semantic, Settings
 from stepwell.core.clock import Clock
+from stepwell.core.judging import AnswerJudge
 from stepwell.core.names import Level
 from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Embedder
@@ -37,6 +39,8 @@ class SemanticRooms:
     embedder: Embedder
     index: VectorIndex
     layer: SemanticLayer
+    denials: Denials
+    judge: AnswerJudge
     follower: SemanticFollower
     scratch: Path | None
     """Where the index is, if nothing is to be kept."""
@@ -98,12 +102,14 @@ def build_semantic(
         clock=clock,
         events=events,
         tolerances=Tolerances(table.temperature_tolerance, calibration.reuse_similarity),
+        opinion=make_opinion(table, events),
     )
     follower = SemanticFollower(
         layer, index, (denials, evidence), store, clock=clock, events=events
     )
     gauges.watch(catalogue.SEMANTIC_POINTS, lambda: index.contents().points)
-    return SemanticRooms(embedder, index, layer, follower, scratch)
+    judge = make_judge(table.judge, embedder, calibration)
+    return SemanticRooms(embedder, index, layer, denials, judge, follower, scratch)
 
 
 def make_embedder(table: Semantic, address: EmbedderAddress | None) -> Embedder:

@@ -217,6 +217,26 @@ class EmbeddingEndpoint(Table, frozen=True):
     """Change it when the server's model changes under the same name."""
 
 
+class Judge(Table, frozen=True):
+    """``[semantic.judge]``: what says whether an answer to other words is right."""
+
+    kind: Literal["model", "text", "embedding"] = "model"
+    """``model``: a model is asked. ``text``: equal or not, for short answers from a closed set.
+    ``embedding``: near by the layer's embedder, with the same numbers and negations."""
+    upstream: Name | None = None
+    """The model server to ask; by default the request's own, with the request's key."""
+    model: Text | None = None
+    """The model to ask; by default the request's own."""
+    max_per_minute: Annotated[int, Meta(ge=1, le=1_000_000)] = 60
+    """Answers each worker has judged in a minute at most."""
+    timeout_seconds: PositiveSeconds = 30
+    """How long it may take over one answer; nobody waits for it."""
+
+    def __post_init__(self) -> None:
+        if self.upstream is not None and self.model is None:
+            raise ValueError("upstream needs model: another server may not have the request's own")
+
+
 class Semantic(Table, frozen=True):
     """``[semantic]``: answers to questions in other words."""
 
@@ -241,6 +261,13 @@ class Semantic(Table, frozen=True):
     """How much the temperatures of two requests may differ."""
     max_points: Annotated[int, Meta(ge=1, le=100_000_000)] = 1_000_000
     """Questions that can be found by meaning; beyond, the next to expire leaves."""
+    sample_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Share of the answers to other words to be judged; each costs a new call, behind it."""
+    second_opinion: Literal["off", "judge"] = "off"
+    """``judge``: the model of ``[semantic.judge]`` must say that both questions have one answer."""
+    second_opinion_seconds: PositiveSeconds = 1.0
+    """How long that may take; without a clear yes in time, it is a miss."""
+    judge: Judge = field(default_factory=Judge)
 
     def __post_init__(self) -> None:
         if (self.embedder == "endpoint") != (self.endpoint is not None):
@@ -270,6 +297,8 @@ class Class(Table, frozen=True):
     """Larger answers are passed on and not stored."""
     level: Literal["strict", "general", "faq"] | None = None
     """How alike two questions must be for one answer, where the semantic layer may answer."""
+    shadow: bool | None = None
+    """Whether answers to other words are only counted and judged, never served."""
 
 
 class RouteRule(Table, frozen=True):

@@ -136,7 +136,29 @@ class HitJudged:
     verdict: str
     """``right`` or ``wrong``."""
     by: str
-    """``person``, or the judge of sampled hits."""
+    """``person``, or what made it judged: ``sample``, ``shadow``."""
+    request_class: str
+    """Of the request that was served, or would have been; ``none`` where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class HitNotJudged:
+    """A hit on other words was to be judged, and was not."""
+
+    why: str
+    """``unsure``: the judge cannot tell. ``no-answer``: there was none to compare with.
+    ``failed``: the judge, or the store. ``crowded``, ``over-budget``: too many at a time, or a
+    minute."""
+    by: str
+    """``sample`` or ``shadow``."""
+    request_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class HitWithheld:
+    """There was an answer to other words, which shadow mode kept from being served."""
+
+    request_class: str
 
 
 Event = (
@@ -150,4 +172,6 @@ Event = (
     | StageTimed
     | SemanticLookup
     | HitJudged
+    | HitNotJudged
+    | HitWithheld
 )

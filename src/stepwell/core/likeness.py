@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from stepwell.core.judging import Respondent
 from stepwell.core.names import CacheKey, Level
 
 
@@ -12,6 +13,8 @@ class Terms:
     level: Level
     min_similarity: float = 0.0
     """The caller's own bound, in [0, 1]; it only tightens."""
+    respondent: Respondent | None = None
+    """A model that may be asked for a second opinion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class NoMatch:
 
     outcome: str
     """Why, of a closed set, for metrics: ``nothing-near``, ``embedder``, an `Unfit`, ``denied``,
-    ``temperature``, or what the acceptance policy refuses by."""
+    ``temperature``, ``opinion``, or what the acceptance policy refuses by."""
     detail: str = ""
     """The same in a few words, for the trail."""
     near: CacheKey | None = None

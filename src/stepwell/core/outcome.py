@@ -52,6 +52,8 @@ class Miss:
     detail: str = ""
     before: tuple[str, ...] = ()
     """What cheaper layers said."""
+    withheld: Hit | None = None
+    """What would have been served, but for the class's shadow mode."""
 
 
 @dataclass(frozen=True, slots=True)

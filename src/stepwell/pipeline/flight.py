@@ -155,6 +155,12 @@ class Flight:
         self._waiting.append(waiter)
         await waiter
 
+    async def over(self) -> End:
+        """Wait for the end as a bystander: the call does not go on for it, nor wait for it."""
+        while self.end is None:
+            await self.change()
+        return self.end
+
     def has_read(self) -> None:
         """Note that a reader moved on; wakes a writer that waits for it."""
         if not self.kept_whole:
@@ -225,11 +231,10 @@ class Reader:
         flight = self._flight
         self.position = sys.maxsize  # What is not read must not hold the writer up.
         flight.has_read()
-        while flight.end is None:
-            await flight.change()
-        if isinstance(flight.end, Crashed):
-            raise flight.end.error
-        return flight.end
+        end = await flight.over()
+        if isinstance(end, Crashed):
+            raise end.error
+        return end
 
     def leave(self) -> None:
         """Stop reading. May be called twice."""

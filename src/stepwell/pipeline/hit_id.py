@@ -9,6 +9,9 @@ import struct
 from typing import NamedTuple
 
 from stepwell.core.names import CacheKey, PairId
+from stepwell.core.outcome import Hit
+from stepwell.keys.pair import pair_of
+from stepwell.pipeline.question import Question
 
 _FORMAT = struct.Struct("<32s16sf")
 
@@ -19,6 +22,15 @@ class HitId(NamedTuple):
     key: CacheKey
     pair: PairId
     similarity: float
+
+
+def name_hit(question: Question, hit: Hit) -> HitId | None:
+    """Return the name of a hit on other words; ``None`` of any other."""
+    asked, stored = question.phrasing, hit.entry.phrasing
+    if hit.similarity is None or asked is None or stored is None:
+        return None
+    pair = pair_of(asked.partition, asked.text, stored.text)
+    return HitId(hit.entry.key, pair, hit.similarity)
 
 
 def write_hit_id(hit: HitId) -> str:

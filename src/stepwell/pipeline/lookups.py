@@ -9,8 +9,9 @@ from stepwell.core.names import LayerName, Level, Namespace, Tier
 from stepwell.core.outcome import Hit, Miss, Stale
 from stepwell.core.ports import Paraphrases, PrefixHints
 from stepwell.exact.layer import ExactLayer
-from stepwell.pipeline.question import Question
+from stepwell.pipeline.question import Ask, Question
 from stepwell.pipeline.renderings import Renderings, Unrenderable
+from stepwell.pipeline.respondent import Respondents
 from stepwell.pipeline.trail import say, trail_of
 from stepwell.policy.classes import stricter
 from stepwell.policy.freshness import Fresh, judge
@@ -33,6 +34,7 @@ class Lookups:
         clock: Clock,
         paraphrases: Paraphrases | None = None,
         hints: PrefixHints | None = None,
+        respondents: Respondents | None = None,
     ) -> None:
         """Put the layers together.
 
@@ -42,12 +44,14 @@ class Lookups:
             clock: The time.
             paraphrases: The semantic layer, if there is one.
             hints: Hears of questions that are near but not near enough.
+            respondents: Which model may be asked for a second opinion, if any may.
         """
         self._exact = exact
         self._renderings = renderings
         self._clock = clock
         self._paraphrases = paraphrases
         self._hints = hints
+        self._respondents = respondents
 
     def peek(self, question: Question, now: float) -> Hit | Stale | None:
         """Return what this worker's memory has under the question's key, without waiting.
@@ -61,12 +65,20 @@ class Lookups:
             return None
         return self._judge(question, question.namespace, entry, Tier.MEMORY, now)
 
-    async def find(self, question: Question) -> Hit | Stale | Miss:
-        """Return the answer of the first layer that has one."""
+    async def find(self, question: Question, ask: Ask | None = None) -> Hit | Stale | Miss:
+        """Return the answer of the first layer that has one.
+
+        Args:
+            question: What is asked.
+            ask: How to put it to its model server, which may then be asked for an opinion.
+        """
         found = await self._find_exact(question)
-        if isinstance(found, Miss) and self._paraphrases is not None:
-            return await self._find_reworded(question, self._paraphrases, found)
-        return found
+        if not isinstance(found, Miss) or self._paraphrases is None:
+            return found
+        reworded = await self._find_reworded(question, self._paraphrases, found, ask)
+        if question.request_class.shadow and isinstance(reworded, Hit):
+            return Miss(LayerName.SEMANTIC, before=reworded.before, withheld=reworded)
+        return reworded
 
     async def _find_exact(self, question: Question) -> Hit | Stale | Miss:
         if question.key is None or question.namespace is None:
@@ -80,14 +92,19 @@ class Lookups:
         return self._judge(question, question.namespace, entry, tier, self._clock.now())
 
     async def _find_reworded(
-        self, question: Question, paraphrases: Paraphrases, missed: Miss
+        self,
+        question: Question,
+        paraphrases: Paraphrases,
+        missed: Miss,
+        ask: Ask | None,
     ) -> Hit | Miss:
         """Return the answer to the question in other words. One that is not fresh is none."""
         if question.phrasing is None or question.namespace is None:
             return missed
         before = trail_of(missed)
         level: Level = stricter(question.request_class.level, question.directives.level)
-        terms = Terms(level, question.directives.min_similarity)
+        respondent = self._respondents.of(ask) if self._respondents and ask else None
+        terms = Terms(level, question.directives.min_similarity, respondent)
         for _ in range(MAX_LOST):
             found = await paraphrases.lookup(question.phrasing, terms)
             if isinstance(found, NoMatch):

@@ -10,15 +10,15 @@ from typing import assert_never
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Entry
 from stepwell.core.errors import RequestError, StoreError, UpstreamError
-from stepwell.core.events import Degraded, Result, StageTimed
+from stepwell.core.events import Degraded, HitWithheld, Result, StageTimed
 from stepwell.core.names import CacheKey
-from stepwell.core.outcome import Hit, Stale
+from stepwell.core.outcome import Hit, Miss, Outcome, Stale
 from stepwell.core.ports import EventSink
 from stepwell.exact.layer import ExactLayer
-from stepwell.keys.pair import pair_of
+from stepwell.pipeline.audits import Audits
 from stepwell.pipeline.flight import Flight, Head, Reader
 from stepwell.pipeline.flights import Flights
-from stepwell.pipeline.hit_id import HitId, write_hit_id
+from stepwell.pipeline.hit_id import name_hit, write_hit_id
 from stepwell.pipeline.lookups import Lookups
 from stepwell.pipeline.plan import Forward, LookUp, Refuse, Serve, Step, first_step, next_step
 from stepwell.pipeline.question import Ask, Question
@@ -45,7 +45,7 @@ class Runner:
     Safe for many tasks on one event loop. Not safe across threads.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (the parts of the walk)
         self,
         exact: ExactLayer,
         lookups: Lookups,
@@ -55,6 +55,7 @@ class Runner:
         clock: Clock,
         events: EventSink,
         max_wait_seconds: float,
+        audits: Audits | None = None,
     ) -> None:
         """Put the parts together.
 
@@ -67,6 +68,7 @@ class Runner:
             events: Hears what went wrong.
             max_wait_seconds: How long a follower waits for another's reply to begin before it
                 makes a call of its own.
+            audits: Has hits on other words judged, if there is a semantic layer.
         """
         self._exact = exact
         self._lookups = lookups
@@ -75,6 +77,7 @@ class Runner:
         self._clock = clock
         self._events = events
         self._max_wait_seconds = max_wait_seconds
+        self._audits = audits
         self._refreshing: dict[CacheKey, asyncio.Task[None]] = {}
 
     def answer_now(self, question: Question) -> Served | None:
@@ -108,7 +111,7 @@ class Runner:
         question = ask.question
         started = self._clock.monotonic()
         await self._note_sources(question)
-        step = await self.foresee(question)
+        step = await self.foresee(question, ask)
         self._events.emit(StageTimed("lookup", self._clock.monotonic() - started))
         match step:
             case Refuse():
@@ -116,18 +119,26 @@ class Runner:
             case Serve():
                 if step.refresh:
                     self._refresh(ask)
-                return self._serve(question, step.outcome, self._clock.now())
+                served = self._serve(question, step.outcome, self._clock.now())
+                if self._audits is not None and isinstance(step.outcome, Hit):
+                    self._audits.served(ask, step.outcome)
+                return served
             case Forward():
+                if _withheld(step.outcome) is not None:
+                    self._events.emit(HitWithheld(question.request_class.name))
                 return await self._forward(ask, step)
             case _:
                 assert_never(step)
 
-    async def foresee(self, question: Question) -> Step:
-        """Return what would be done about ``question``, without doing it."""
+    async def foresee(self, question: Question, ask: Ask | None = None) -> Step:
+        """Return what would be done about ``question``, without doing it.
+
+        Without the ``ask`` its model server is not asked for a second opinion.
+        """
         step = first_step(question)
         if not isinstance(step, LookUp):
             return step
-        found = await self._lookups.find(question)
+        found = await self._lookups.find(question, ask)
         return next_step(question, found, self._clock.now())
 
     async def aclose(self) -> None:
@@ -135,6 +146,8 @@ class Runner:
         for task in list(self._refreshing.values()):
             task.cancel()
         await asyncio.gather(*self._refreshing.values(), return_exceptions=True)
+        if self._audits is not None:
+            await self._audits.aclose()
 
     def _states_news(self, question: Question) -> bool:
         """Return whether the request states a source value that is not known yet."""
@@ -186,13 +199,18 @@ class Runner:
         may_ask_again = after is None and not leads
         spare = may_ask_again or step.fallback is not None
         try:
-            return await self._read(ask, step, flight, leads=leads, spare=spare)
+            served = await self._read(ask, step, flight, leads=leads, spare=spare)
         except (_FailedStatus, UpstreamError, RequestError) as error:
             if not may_ask_again:
                 return self._stand_in(ask.question, step, error)
         except (TimeoutError, Unsuitable) as reason:
             if isinstance(reason, TimeoutError) or not may_ask_again:
                 step = replace(step, share=False)
+        else:
+            withheld = _withheld(step.outcome)
+            if withheld is not None and self._audits is not None and leads and not flight.borrowed:
+                self._audits.withheld(ask, withheld, flight)
+            return served
         return await self._forward(ask, step, after=flight)
 
     async def _read(
@@ -261,12 +279,11 @@ def _check(status: int) -> None:
         raise _FailedStatus
 
 
+def _withheld(outcome: Outcome) -> Hit | None:
+    return outcome.withheld if isinstance(outcome, Miss) else None
+
+
 def _hit_id(question: Question, found: Hit | Stale) -> str:
     """Return by which name the caller can speak of a hit on other words; empty for any other."""
-    if not isinstance(found, Hit) or found.similarity is None:
-        return ""
-    asked, stored = question.phrasing, found.entry.phrasing
-    if asked is None or stored is None:
-        return ""
-    pair = pair_of(asked.partition, asked.text, stored.text)
-    return write_hit_id(HitId(found.entry.key, pair, found.similarity))
+    name = name_hit(question, found) if isinstance(found, Hit) else None
+    return "" if name is None else write_hit_id(name)

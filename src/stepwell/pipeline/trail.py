@@ -20,11 +20,19 @@ def say(outcome: Outcome) -> str:
             return f"{outcome.layer}: hit in {outcome.tier}"
         case Stale():
             return f"{outcome.layer}: stale in {outcome.tier}, {outcome.reason}"
-        case Miss(layer, ""):
-            return f"{layer}: miss"
-        case Miss(layer, detail):
-            return f"{layer}: miss, {detail}"
+        case Miss():
+            return _say_miss(outcome)
         case Bypass():
             return f"bypass: {outcome.reason}"
         case _:
             assert_never(outcome)
+
+
+def _say_miss(miss: Miss) -> str:
+    match miss:
+        case Miss(layer, withheld=Hit(similarity=float(similarity))):
+            return f"{layer}: would hit, {similarity:.3f} alike (shadow)"
+        case Miss(layer, ""):
+            return f"{layer}: miss"
+        case Miss(layer, detail):
+            return f"{layer}: miss, {detail}"

@@ -60,6 +60,8 @@ class RequestClass:
     """Larger answers are not stored. 1 byte to 64 MiB."""
     level: Level = "general"
     """How alike two questions must be for one answer, where the semantic layer may answer."""
+    shadow: bool = False
+    """Whether the semantic layer only says what it would have served, and is judged by it."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -38,9 +38,13 @@ class Denials:
         elif (denied := self._wrong.pop(judgement.pair, None)) is not None:
             self._lower(denied[0])
 
+    def denies(self, pair: PairId) -> bool:
+        """Return whether a pair was said to be wrong, and nobody has taken that back."""
+        return pair in self._wrong
+
     def forbids(self, partition: Partition, one: str, other: str) -> bool:
         """Return whether the answer to either must not be given to the other."""
-        return bool(self._wrong) and pair_of(partition, one, other) in self._wrong
+        return bool(self._wrong) and self.denies(pair_of(partition, one, other))
 
     def floor(self, key: CacheKey) -> float:
         """Return the similarity that a question must exceed to be answered by an entry."""

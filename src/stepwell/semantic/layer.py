@@ -20,6 +20,7 @@ from stepwell.core.vectors import Embedder, Unfit, Vector
 from stepwell.policy.compatibility import TEMPERATURE_TOLERANCE, is_compatible
 from stepwell.semantic.acceptance.verdict import TOO_FAR, Acceptance, Pair, Refused
 from stepwell.semantic.denials import Denials
+from stepwell.semantic.hurried_opinion import OPINION, HurriedOpinion
 from stepwell.semantic.index.point import Candidate, Group, Point
 from stepwell.semantic.valve.reading import Reading, read
 
@@ -62,7 +63,7 @@ class SemanticLayer:
     Safe for many tasks on one event loop. Not safe across threads.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (the parts of the layer)
         self,
         embedder: Embedder,
         index: Index,
@@ -72,6 +73,7 @@ class SemanticLayer:
         clock: Clock,
         events: EventSink,
         tolerances: Tolerances,
+        opinion: HurriedOpinion | None = None,
     ) -> None:
         """Put the parts together.
 
@@ -83,6 +85,7 @@ class SemanticLayer:
             clock: The time.
             events: Hears how lookups went, and of failures.
             tolerances: What may differ.
+            opinion: Has the last word on what all else accepts, if it is wanted.
         """
         self._embedder = embedder
         self._index = index
@@ -91,12 +94,14 @@ class SemanticLayer:
         self._clock = clock
         self._events = events
         self._tolerances = tolerances
+        self._opinion = opinion
         self._learning: set[asyncio.Task[None]] = set()
 
     async def lookup(self, phrasing: Phrasing, terms: Terms) -> Match | NoMatch:
         """Return a question whose answer may be given, or why there is none.
 
-        Cost: one embedding, one search, and some 50 us for each near candidate.
+        Cost: one embedding, one search, and some 50 us for each near candidate; for a match, the
+        second opinion, if one is wanted.
         """
         started = self._clock.monotonic()
         found = await self._find(phrasing, terms)
@@ -116,7 +121,14 @@ class SemanticLayer:
         )
         if not candidates:
             return NoMatch("nothing-near")
-        return self._choose(phrasing, terms, candidates)
+        chosen = self._choose(phrasing, terms, candidates)
+        if self._opinion is None or isinstance(chosen, NoMatch):
+            return chosen
+        doubt = await self._opinion.doubt(phrasing.text, chosen.text, terms.respondent)
+        if doubt is None:
+            return chosen
+        detail = f"{chosen.similarity:.3f} refused, second opinion: {doubt}"
+        return self._refused(OPINION, detail, chosen.key, chosen.similarity)
 
     def _choose(
         self, phrasing: Phrasing, terms: Terms, candidates: Sequence[Candidate]
@@ -131,9 +143,12 @@ class SemanticLayer:
             if refused.by == TOO_FAR:
                 break  # Those behind it are farther away.
         nearest, refused = candidates[0], refusals[0]
-        near = nearest.key if nearest.similarity >= self._tolerances.reuse_similarity else None
         detail = f"{nearest.similarity:.3f} refused, {refused.detail}"
-        return NoMatch(refused.by, detail, near, nearest.similarity)
+        return self._refused(refused.by, detail, nearest.key, nearest.similarity)
+
+    def _refused(self, by: str, detail: str, key: CacheKey, similarity: float) -> NoMatch:
+        near = key if similarity >= self._tolerances.reuse_similarity else None
+        return NoMatch(by, detail, near, similarity)
 
     def _refusal(
         self, phrasing: Phrasing, asked: Reading, terms: Terms, candidate: Candidate

@@ -131,7 +131,26 @@ JUDGED = Metric(
     "stepwell_semantic_judged_total",
     Kind.COUNTER,
     "Answers to other words of which somebody said whether they were right.",
-    ("verdict", "by"),
+    ("verdict", "by", "class"),
+)
+NOT_JUDGED = Metric(
+    "stepwell_semantic_not_judged_total",
+    Kind.COUNTER,
+    "Answers to other words that were to be judged, and why they were not.",
+    ("why", "by", "class"),
+)
+WITHHELD = Metric(
+    "stepwell_semantic_withheld_total",
+    Kind.COUNTER,
+    "Matches that shadow mode kept from being served; the lookups count them as matches too.",
+    ("class",),
+)
+PRECISION = Metric(
+    "stepwell_semantic_precision",
+    Kind.GAUGE,
+    "Share of right answers among those judged, of a sample or in shadow mode, and the 95 % "
+    "interval of it (Wilson); computed from stepwell_semantic_judged_total.",
+    ("class", "by", "bound"),
 )
 SEMANTIC_POINTS = Metric(
     "stepwell_semantic_points",
@@ -242,7 +261,8 @@ BUILD_INFO = Metric(
 CATALOGUE = (
     *(REQUESTS, REQUEST_SECONDS, FIRST_BYTE_SECONDS, STAGE_SECONDS, IN_FLIGHT),
     *(SAVED_TOKENS, SAVED_SECONDS, SAVED_MONEY, SPENT_TOKENS, SPENT_MONEY, UNPRICED_TOKENS),
-    *(SEMANTIC_LOOKUPS, SEMANTIC_SECONDS, SEMANTIC_SIMILARITY, JUDGED, SEMANTIC_POINTS),
+    *(SEMANTIC_LOOKUPS, SEMANTIC_SECONDS, SEMANTIC_SIMILARITY, SEMANTIC_POINTS),
+    *(JUDGED, NOT_JUDGED, WITHHELD, PRECISION),
     *(UPSTREAM_SECONDS, UPSTREAM_FIRST_BYTE_SECONDS, UPSTREAM_ERRORS),
     *(ENTRIES, BYTES, STORED, STORED_BYTES, FILL_REFUSED, EVICTIONS, EVICTED_BYTES),
     *(DEGRADED, WORKERS, BUILD_INFO),

@@ -16,6 +16,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from stepwell.telemetry.catalogue import CATALOGUE, Kind, Metric
+from stepwell.telemetry.precision import live_precision
 from stepwell.telemetry.series import Reading, Series, Values
 
 PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -56,7 +57,8 @@ class _ReadingCollector(Collector):
     def collect(self) -> Iterator[Family]:
         """Yield the catalogue's metrics with the reading's series."""
         counters = _by_metric(self._reading.counters)
-        gauges = _by_metric(self._reading.gauges)
+        derived = live_precision(self._reading.counters)
+        gauges = _by_metric({**self._reading.gauges, **derived})
         for metric in CATALOGUE:
             match metric.kind:
                 case Kind.COUNTER:

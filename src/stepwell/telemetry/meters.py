@@ -9,6 +9,8 @@ from stepwell.core.events import (
     Evicted,
     FillRefused,
     HitJudged,
+    HitNotJudged,
+    HitWithheld,
     RequestEnded,
     Result,
     SemanticLookup,
@@ -123,8 +125,8 @@ class Meters:
                 self._add(catalogue.SEMANTIC_LOOKUPS, 1, outcome, level)
                 self._histograms[catalogue.SEMANTIC_SECONDS].at().observe(seconds)
                 self._histograms[catalogue.SEMANTIC_SIMILARITY].at(outcome).observe(similarity)
-            case HitJudged(verdict, by):
-                self._add(catalogue.JUDGED, 1, verdict, by)
+            case HitJudged() | HitNotJudged() | HitWithheld():
+                self._count_judgement(event)
             case Degraded(component):
                 self._add(catalogue.DEGRADED, 1, component)
             case _:
@@ -192,6 +194,15 @@ class Meters:
             self._add(catalogue.UNPRICED_TOKENS, _total(event.usage), "spent")
         else:
             self._add(catalogue.SPENT_MONEY, price.of(event.usage), self._prices.currency)
+
+    def _count_judgement(self, event: HitJudged | HitNotJudged | HitWithheld) -> None:
+        match event:
+            case HitJudged(verdict, by, request_class):
+                self._add(catalogue.JUDGED, 1, verdict, by, request_class)
+            case HitNotJudged(why, by, request_class):
+                self._add(catalogue.NOT_JUDGED, 1, why, by, request_class)
+            case HitWithheld(request_class):
+                self._add(catalogue.WITHHELD, 1, request_class)
 
     def _post(self, tally: _Tally) -> None:
         """Move what ``tally`` holds to the counters."""

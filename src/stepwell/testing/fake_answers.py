@@ -31,13 +31,17 @@ class Answer:
 
 
 def answer_to(
-    body: Mapping[str, Any], *, words: int | None = None, finish_reason: str = "stop"
+    body: Mapping[str, Any],
+    *,
+    words: int | None = None,
+    text: str | None = None,
+    finish_reason: str = "stop",
 ) -> Answer:
     """Answer a chat, completions or responses request.
 
     The text is ``[id] echo: `` and the prompt's last text, so both which request an answer
-    belongs to and that it is whole can be read from it. With ``words``, it is that many
-    numbered words.
+    belongs to and that it is whole can be read from it. With ``text`` it is that; with ``words``,
+    it is that many numbered words.
     """
     prompt = _last_text(body.get("messages") or body.get("prompt") or body.get("input") or "")
     asked = {name: body[name] for name in sorted(body) if name not in _HOW_NOT_WHAT}
@@ -48,7 +52,7 @@ def answer_to(
         model=str(body.get("model", "")),
         choices=tuple(
             tuple(
-                _words(f"[{digest}{f'/{index}' if index else ''}] echo: {prompt}")
+                _words(text or f"[{digest}{f'/{index}' if index else ''}] echo: {prompt}")
                 if words is None
                 else (f"word{number} " for number in range(words))
             )

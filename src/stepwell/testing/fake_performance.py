@@ -59,7 +59,10 @@ class Performance:
             await self._error(400, "Unrecognized request argument supplied: stream_options")
             return
         answer = fake_answers.answer_to(
-            body, words=script.words, finish_reason=script.finish_reason
+            body,
+            words=script.words,
+            text=None if script.say is None else script.say(body),
+            finish_reason=script.finish_reason,
         )
         if not body.get("stream"):
             await self._json(writer.whole(answer))

@@ -1,9 +1,10 @@
 """How the fake upstream answers, well or badly."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
 
 class Fault(Enum):
@@ -50,6 +51,8 @@ class Script:
     """Send a page with ``status``, as a proxy in between would."""
     words: int | None = None
     """Answer with that many words in place of the echo; 0 gives an empty answer."""
+    say: Callable[[Mapping[str, Any]], str] | None = None
+    """Answer with the text that this makes of the request's body, in place of the echo."""
     finish_reason: str = "stop"
     null_usage: bool = True
     """Write ``"usage":null`` into events as OpenAI does when usage is asked for; vLLM does not."""

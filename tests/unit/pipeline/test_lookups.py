@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
-from support.walk import STREAM_WITH_USAGE, Heard, completion, make_exact, make_question
+from support.walk import (
+    STREAM_WITH_USAGE,
+    HandUpstream,
+    Heard,
+    completion,
+    make_ask,
+    make_exact,
+    make_question,
+)
 
 from stepwell.core.entry import Entry, Phrasing, SourceValue
 from stepwell.core.likeness import Match, NoMatch, Terms
@@ -13,6 +21,7 @@ from stepwell.core.outcome import Hit, Miss
 from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.lookups import MAX_LOST, Lookups
 from stepwell.pipeline.renderings import Renderings
+from stepwell.pipeline.respondent import Respondents
 from stepwell.pipeline.trail import trail_of
 from stepwell.policy.classes import GENERAL
 from stepwell.testing.clock import HandClock
@@ -192,3 +201,37 @@ async def test_a_near_question_is_a_hint() -> None:
     found = await bench.lookups.find(make_question("asked", phrasing=ASKED))
     assert trail_of(found) == ("exact: miss", "semantic: miss, 0.962 refused, number 15 != 50")
     assert bench.hints.heard == [(make_key("asked"), make_key("near"), 0.962)]
+
+
+async def test_shadow_mode_serves_no_other_words() -> None:
+    """What would have been served is handed on; the exact layer answers as ever."""
+    bench = make_bench(MATCH)
+    entry = stored_entry(bench.clock)
+    bench.keep(entry)
+    shadow = replace(GENERAL, shadow=True)
+    found = await bench.lookups.find(make_question("asked", phrasing=ASKED, request_class=shadow))
+    hit = Hit(entry, LayerName.SEMANTIC, Tier.MEMORY, 0.95, ("exact: miss",))
+    assert found == Miss(LayerName.SEMANTIC, before=("exact: miss",), withheld=hit)
+    assert trail_of(found) == ("exact: miss", "semantic: would hit, 0.950 alike (shadow)")
+    exact = await bench.lookups.find(make_question("stored", phrasing=STORED, request_class=shadow))
+    assert isinstance(exact, Hit)
+
+
+async def test_whom_a_second_opinion_may_be_asked_of() -> None:
+    """The request's own model server, if that is wanted and the request is known."""
+    bench = make_bench(NoMatch("nothing-near"))
+    question = make_question("asked", phrasing=ASKED)
+    ask = make_ask(question, HandUpstream())
+    respondents = Respondents(clock=bench.clock, events=Heard())
+    asking = Lookups(
+        bench.exact,
+        Renderings(max_bytes=1_000),
+        clock=bench.clock,
+        paraphrases=bench.paraphrases,
+        respondents=respondents,
+    )
+    await bench.lookups.find(question, ask)
+    await asking.find(question)
+    await asking.find(question, ask)
+    whom = [terms.respondent for _, terms in bench.paraphrases.asked]
+    assert whom == [None, None, respondents.of(ask)]

@@ -18,6 +18,13 @@ from stepwell.testing.entries import make_entry
         ),
         (Miss(LayerName.EXACT), "exact: miss"),
         (Miss(LayerName.EXACT, "no usage"), "exact: miss, no usage"),
+        (
+            Miss(
+                LayerName.SEMANTIC,
+                withheld=Hit(make_entry(), LayerName.SEMANTIC, Tier.DISK, 0.9531),
+            ),
+            "semantic: would hit, 0.953 alike (shadow)",
+        ),
         (Bypass("no API key"), "bypass: no API key"),
     ],
 )

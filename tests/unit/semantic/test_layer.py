@@ -9,8 +9,9 @@ import pytest
 from support.walk import Heard
 
 from stepwell.core.entry import Entry
-from stepwell.core.errors import EmbeddingError
+from stepwell.core.errors import EmbeddingError, UpstreamBroken
 from stepwell.core.events import Degraded, SemanticLookup
+from stepwell.core.judging import Respondent
 from stepwell.core.likeness import Match, NoMatch, Terms
 from stepwell.core.names import CacheKey, PairId
 from stepwell.core.vectors import Embeddings, Unfit, Vector
@@ -18,6 +19,7 @@ from stepwell.keys.pair import pair_of
 from stepwell.semantic.acceptance.calibration import Calibration
 from stepwell.semantic.acceptance.threshold import Threshold
 from stepwell.semantic.denials import Denials
+from stepwell.semantic.hurried_opinion import HurriedOpinion
 from stepwell.semantic.index.point import Candidate, Point
 from stepwell.semantic.layer import SemanticLayer, Tolerances
 from stepwell.testing.clock import HandClock
@@ -104,7 +106,7 @@ class Bench:
         return stored
 
 
-def make_bench(angles: dict[str, float]) -> Bench:
+def make_bench(angles: dict[str, float], opinion: HurriedOpinion | None = None) -> Bench:
     embedder, index, denials, events = HandEmbedder(angles), PlainIndex(), Denials(), Heard()
     layer = SemanticLayer(
         embedder,
@@ -114,6 +116,7 @@ def make_bench(angles: dict[str, float]) -> Bench:
         clock=HandClock(),
         events=events,
         tolerances=Tolerances(reuse_similarity=0.7),
+        opinion=opinion,
     )
     return Bench(embedder, index, denials, events, layer)
 
@@ -270,3 +273,67 @@ async def test_expired_and_forgotten_points_do_not_match() -> None:
     assert isinstance(await bench.layer.lookup(make_phrasing(STORED), GENERAL), Match)
     bench.layer.forget(kept.key)
     assert await bench.layer.lookup(make_phrasing(STORED), GENERAL) == NoMatch("nothing-near")
+
+
+@dataclass
+class HandOpinion:
+    """Says what the test says."""
+
+    told: bool | Exception | None
+    held: bool = False
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    async def one_answer(
+        self, asked: str, stored: str, respondent: Respondent | None
+    ) -> bool | None:
+        self.asked.append((asked, stored))
+        if self.held:
+            await asyncio.Event().wait()
+        if isinstance(self.told, Exception):
+            raise self.told
+        return self.told
+
+
+@pytest.mark.parametrize(
+    ("opinion", "doubt"),
+    [
+        (HandOpinion(told=True), None),
+        (HandOpinion(told=False), "no"),
+        (HandOpinion(told=None), "unsure"),
+        (HandOpinion(told=True, held=True), "late"),
+        (HandOpinion(told=UpstreamBroken("gone", upstream="u")), "failed"),
+        (HandOpinion(told=RuntimeError()), "failed"),
+    ],
+)
+async def test_a_second_opinion(opinion: HandOpinion, doubt: str | None) -> None:
+    """Only a clear yes in time lets a match through; else it is near, and a miss."""
+    events = Heard()
+    bench = make_bench({STORED: 0, ASKED: 20}, HurriedOpinion(opinion, seconds=0.05, events=events))
+    await bench.store(STORED)
+    found = await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
+    assert opinion.asked == [(ASKED, STORED)]
+    (told,) = bench.events.of(SemanticLookup)
+    assert isinstance(told, SemanticLookup)
+    assert len(events.of(Degraded)) == (doubt == "failed")
+    if doubt is None:
+        assert isinstance(found, Match)
+        assert told.outcome == "match"
+    else:
+        detail = f"0.940 refused, second opinion: {doubt}"
+        assert found == NoMatch("opinion", detail, make_key(STORED), found.similarity)
+        assert told.outcome == "opinion"
+
+
+async def test_what_is_refused_needs_no_second_opinion() -> None:
+    """It is asked last, and of the best only."""
+    opinion = HandOpinion(told=False)
+    bench = make_bench(
+        {STORED: 0, "near": 1, ASKED: 40, "other": 3},
+        HurriedOpinion(opinion, seconds=1.0, events=Heard()),
+    )
+    await bench.store(STORED)
+    await bench.store("near")
+    assert isinstance(await bench.layer.lookup(make_phrasing(ASKED), GENERAL), NoMatch)
+    assert opinion.asked == []
+    assert isinstance(await bench.layer.lookup(make_phrasing("other"), GENERAL), NoMatch)
+    assert opinion.asked == [("other", "near")]

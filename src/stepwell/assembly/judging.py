@@ -1,0 +1,30 @@
+"""Builds the judges of the semantic layer, and what has its hits judged."""
+
+from stepwell.assembly.settings import Judge, Semantic
+from stepwell.core.judging import AnswerJudge
+from stepwell.core.ports import EventSink
+from stepwell.core.vectors import Embedder
+from stepwell.semantic.acceptance.calibration import Calibration
+from stepwell.semantic.hurried_opinion import HurriedOpinion
+from stepwell.semantic.judges.embedding import EmbeddingJudge
+from stepwell.semantic.judges.model import ModelJudge
+from stepwell.semantic.judges.text import TextJudge
+from stepwell.semantic.valve.valve import differences
+
+
+def make_judge(table: Judge, embedder: Embedder, calibration: Calibration) -> AnswerJudge:
+    """Return the judge that the settings name."""
+    match table.kind:
+        case "model":
+            return ModelJudge()
+        case "text":
+            return TextJudge()
+        case "embedding":
+            return EmbeddingJudge(embedder, calibration, differences)
+
+
+def make_opinion(table: Semantic, events: EventSink) -> HurriedOpinion | None:
+    """Return what has the last word on a match, if the settings want it."""
+    if table.second_opinion == "off":
+        return None
+    return HurriedOpinion(ModelJudge(), seconds=table.second_opinion_seconds, events=events)

@@ -1,0 +1,50 @@
+"""The live precision, from the sums over all workers to the page."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from stepwell.core.events import HitJudged, HitNotJudged, HitWithheld
+from stepwell.policy.intervals import wilson
+from stepwell.telemetry.exposition import render_metrics
+from stepwell.telemetry.meters import Meters
+from stepwell.telemetry.precision import live_precision
+from stepwell.telemetry.series import Reading, add_up
+
+
+def counted(right: int, wrong: int, by: str = "sample", request_class: str = "faq") -> Meters:
+    meters = Meters()
+    for verdict, count in (("right", right), ("wrong", wrong)):
+        for _ in range(count):
+            meters.emit(HitJudged(verdict, by, request_class))
+    return meters
+
+
+def test_an_estimate_and_its_interval() -> None:
+    """Over all workers together, for each class and reason apart."""
+    both = add_up(counted(30, 1).values(), counted(9, 0).values())
+    shadow = counted(0, 2, by="shadow", request_class="general").values()
+    page = render_metrics(Reading(add_up(both, shadow), {})).body.decode()
+    values = {
+        (sample.labels["class"], sample.labels["by"], sample.labels["bound"]): sample.value
+        for family in text_string_to_metric_families(page)
+        if family.name == "stepwell_semantic_precision"
+        for sample in family.samples
+    }
+    of_faq, of_general = wilson(39, 40), wilson(0, 2)
+    assert values == {
+        ("faq", "sample", "lower"): pytest.approx(of_faq.low),
+        ("faq", "sample", "estimate"): pytest.approx(39 / 40),
+        ("faq", "sample", "upper"): pytest.approx(of_faq.high),
+        ("general", "shadow", "lower"): 0.0,
+        ("general", "shadow", "estimate"): 0.0,
+        ("general", "shadow", "upper"): pytest.approx(of_general.high),
+    }
+
+
+def test_nothing_judged_at_random_has_no_precision() -> None:
+    """What people say is no random sample; what was not judged says nothing."""
+    meters = counted(3, 3, by="person")
+    meters.emit(HitNotJudged("unsure", "sample", "faq"))
+    meters.emit(HitWithheld("faq"))
+    assert live_precision(meters.values()) == {}
+    assert live_precision({}) == {}
