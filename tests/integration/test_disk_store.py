@@ -479,11 +479,17 @@ async def test_judgements_outlast_a_restart(tmp_path: Path) -> None:
 
 
 async def test_judgements_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest leaves first."""
+    """The oldest right leaves first, then the oldest."""
     monkeypatch.setattr(log, "MAX_JUDGEMENTS", 2)
     store = await open_store(tmp_path)
-    made = [make_judgement(PairId(bytes([number] * 16)), make_key("entry")) for number in range(3)]
-    for judgement in made:
+    verdicts = (Verdict.WRONG, Verdict.RIGHT, Verdict.WRONG, Verdict.WRONG)
+    made = [
+        make_judgement(PairId(bytes([number] * 16)), make_key("entry"), verdict=verdict)
+        for number, verdict in enumerate(verdicts)
+    ]
+    for judgement in made[:3]:
         await store.judge(judgement)
-    assert await store.judgements() == made[1:]
+    assert await store.judgements() == [made[0], made[2]]
+    await store.judge(made[3])
+    assert await store.judgements() == [made[2], made[3]]
     await store.aclose()

@@ -6,11 +6,11 @@ from typing import Protocol
 
 from stepwell.core.changes import Change, Invalidated, Judged, SourceMoved
 from stepwell.core.entry import Arrived, Entry, Selector
-from stepwell.core.judgement import Judgement
+from stepwell.core.judgement import Judgement, Verdict
 from stepwell.core.names import EVERYONE, Arrival, CacheKey, Namespace, PairId, Position
 
 MAX_JUDGEMENTS = 10_000
-"""The oldest is forgotten first."""
+"""Of more, the oldest *right* is forgotten first."""
 
 
 MAX_ARRIVALS = 100_000
@@ -66,9 +66,18 @@ class Alone:
         """Keep a judgement for as long as the process lives."""
         self._judgements.pop(judgement.pair, None)
         if len(self._judgements) >= MAX_JUDGEMENTS:
-            del self._judgements[next(iter(self._judgements))]
+            del self._judgements[self._least_needed()]
         self._judgements[judgement.pair] = judgement
         self._unread.append(Judged(self._next(), judgement))
+
+    def _least_needed(self) -> PairId:
+        """Return the pair of the oldest right judgement, or of the oldest: a wrong one counts."""
+        rights = (
+            pair
+            for pair, judgement in self._judgements.items()
+            if judgement.verdict is Verdict.RIGHT
+        )
+        return next(rights, next(iter(self._judgements)))
 
     async def judgements(self) -> Sequence[Judgement]:
         """Return all that are kept, oldest first."""

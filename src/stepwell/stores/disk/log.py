@@ -21,7 +21,7 @@ KEPT_CHANGES = 10_000
 """Length of the feed, and of the list of invalidations."""
 
 MAX_JUDGEMENTS = 100_000
-"""Kept; the oldest is forgotten first."""
+"""Kept. Of more, the oldest *right* is forgotten first: a wrong one keeps an answer back."""
 
 MAX_SOURCES = 10_000
 MAX_ALL_SOURCES = 100_000
@@ -197,11 +197,12 @@ def judge(connection: sqlite3.Connection, judgement: Judgement) -> None:
     )
     # Replacing gives it a new sequence: the latest stands last, and the oldest leaves first.
     connection.execute(
-        "REPLACE INTO judgements (pair, record) VALUES (?, ?)", (judgement.pair, _sealed(logged))
+        "REPLACE INTO judgements (pair, wrong, record) VALUES (?, ?, ?)",
+        (judgement.pair, judgement.verdict is Verdict.WRONG, _sealed(logged)),
     )
     connection.execute(
-        "DELETE FROM judgements WHERE sequence <="
-        " (SELECT sequence FROM judgements ORDER BY sequence DESC LIMIT 1 OFFSET ?)",
+        "DELETE FROM judgements WHERE sequence IN (SELECT sequence FROM judgements"
+        " ORDER BY wrong, sequence LIMIT max(0, (SELECT count(*) FROM judgements) - ?))",
         (MAX_JUDGEMENTS,),
     )
     _append(connection, logged)

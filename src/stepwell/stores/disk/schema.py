@@ -64,7 +64,8 @@ _TABLES = (
          namespace BLOB NOT NULL, name TEXT NOT NULL, record BLOB NOT NULL,
          PRIMARY KEY (namespace, name)) WITHOUT ROWID""",
     """CREATE TABLE judgements (
-         sequence INTEGER PRIMARY KEY, pair BLOB NOT NULL UNIQUE, record BLOB NOT NULL)""",
+         sequence INTEGER PRIMARY KEY, pair BLOB NOT NULL UNIQUE, wrong INTEGER NOT NULL,
+         record BLOB NOT NULL)""",
     # One row. The two logs are complete after these positions.
     """CREATE TABLE meta (
          id INTEGER PRIMARY KEY CHECK (id = 1),
