@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from stepwell.cli import config, explain, invalidate, pairs, replay, serve, stats, tune
+from stepwell.cli import analyze, config, explain, invalidate, pairs, replay, serve, stats, tune
 from stepwell.core.errors import StepwellError
 
 _DESCRIPTION = """\
@@ -17,7 +17,7 @@ A multi-level cache for LLM inference, in front of your model servers.
   stepwell explain request.json        what would happen to a request, and why
 """
 
-_COMMANDS = (serve, stats, invalidate, explain, pairs, tune, replay, config)
+_COMMANDS = (serve, stats, invalidate, explain, analyze, pairs, tune, replay, config)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -67,6 +67,16 @@ class NotServed:
     """Of the nearest stored question."""
 
 
+@dataclass(frozen=True, slots=True)
+class Semantics:
+    """What the semantic layers of several arms share."""
+
+    acceptance: Acceptance
+    """Decides about candidates."""
+    texts: Texts
+    """Those of the stream."""
+
+
 class StreamClock:
     """The time of the stream; what passes while it is read is the machine's."""
 
@@ -88,8 +98,7 @@ class Arm:
 
     def __init__(
         self,
-        acceptance: Acceptance | None,
-        texts: Texts,
+        semantics: Semantics | None,
         *,
         level: Level | None = None,
         policy: EvictionPolicy | None = None,
@@ -98,19 +107,17 @@ class Arm:
         """Have nothing stored.
 
         Args:
-            acceptance: Decides about candidates; ``None``: there is no semantic layer.
-            texts: Those of the stream, shared with other arms.
+            semantics: What the semantic layer is made of; ``None``: there is none.
             level: For all questions, instead of their own.
             policy: What leaves when there are more than ``max_entries``; ``None``: nothing does.
             max_entries: The bound.
         """
-        self._acceptance = acceptance
+        self._semantics = semantics
         self._level = level
         self._policy = policy
         self._max_entries = max_entries
         self._clock = StreamClock()
-        self._index = _HeldIndex(texts)
-        self._texts = texts
+        self._index = None if semantics is None else _HeldIndex(semantics.texts)
         self._stored: dict[CacheKey, Question] = {}
         self._answers: Counter[tuple[bytes, str]] = Counter()
         """How many stored questions have an answer, by partition."""
@@ -130,26 +137,28 @@ class Arm:
 
     def begin(self, block: Block) -> None:
         """Take what the next questions need."""
-        self._index.nearby = block
         self._compared = block.compared
-        if self._acceptance is not None:
-            self._layer = self._layer_with(block, self._acceptance)
+        if self._semantics is not None and self._index is not None:
+            self._index.nearby = block
+            self._layer = self._layer_with(block, self._index, self._semantics.acceptance)
 
     async def time_lookup(self, question: Question, embedder: Embedder) -> float:
         """Return the seconds a lookup takes that is prepared by nothing. Stores nothing."""
-        if question.phrasing is None or self._acceptance is None:
+        if question.phrasing is None or self._semantics is None or self._index is None:
             return 0.0
-        self._index.nearby = self._texts
-        layer = self._layer_with(embedder, self._acceptance)
+        self._index.nearby = self._semantics.texts
+        layer = self._layer_with(embedder, self._index, self._semantics.acceptance)
         terms = Terms(self._level or question.level)
         started = self._clock.monotonic()
         await layer.lookup(question.phrasing, terms)
         return self._clock.monotonic() - started
 
-    def _layer_with(self, embedder: Embedder, acceptance: Acceptance) -> SemanticLayer:
+    def _layer_with(
+        self, embedder: Embedder, index: "_HeldIndex", acceptance: Acceptance
+    ) -> SemanticLayer:
         return SemanticLayer(
             embedder,
-            self._index,
+            index,
             acceptance,
             Denials(),
             clock=self._clock,
@@ -192,14 +201,14 @@ class Arm:
         if isinstance(found, Match):
             return Served(LayerName.SEMANTIC, self._stored[found.key], found.similarity)
         nearest = None if found.near is None else self._stored.get(found.near)
-        return NotServed(found.outcome, nearest, found.similarity)
+        return NotServed(str(found.outcome), nearest, found.similarity)
 
     def _store(self, question: Question) -> None:
         if question.ttl_seconds <= 0:
             return
         self._stored[question.key] = question
         self._answers[_partition(question), question.answer] += 1
-        if question.phrasing is not None:
+        if question.phrasing is not None and self._index is not None:
             self._index.add(_point(question, question.phrasing), _NO_VECTOR)
         expires_at = question.at + question.ttl_seconds
         heapq.heappush(self._expiries, (expires_at, question.number, question.key))
@@ -225,7 +234,8 @@ class Arm:
         self._answers[place] -= 1
         if not self._answers[place]:
             del self._answers[place]
-        self._index.remove(key)
+        if self._index is not None:
+            self._index.remove(key)
 
 
 class _Nearby(Protocol):

@@ -10,7 +10,7 @@ from stepwell.core.names import Level, Namespace
 from stepwell.core.vectors import Unfit
 from stepwell.keys.cache_key import KeyScheme
 from stepwell.semantic.acceptance.verdict import Acceptance
-from stepwell.study.arm import Arm, NotServed, Question
+from stepwell.study.arm import Arm, NotServed, Question, Semantics
 from stepwell.study.blocks import blocks
 from stepwell.study.remembering import RememberingEmbedder
 from stepwell.study.requests import body_of, endpoint_or_chat
@@ -89,7 +89,7 @@ class Pairs:
     async def _compare(self, pairs: Sequence[Sequence[Question]]) -> list[Comparison]:
         # Of their own, so that the partitions are fresh and nothing is kept.
         texts = Texts(self._embedder)
-        arm = Arm(self._acceptance, texts)
+        arm = Arm(Semantics(self._acceptance, texts))
         phrasings = [q.phrasing for pair in pairs for q in pair if q.phrasing is not None]
         arm.begin(await texts.prepare(phrasings))
         return [await self._one(arm, stored, asked) for stored, asked in pairs]

@@ -12,7 +12,7 @@ from stepwell.core.names import LayerName, Level
 from stepwell.core.ports import EvictionPolicy
 from stepwell.core.vectors import Embedder
 from stepwell.semantic.acceptance.verdict import Acceptance
-from stepwell.study.arm import Arm, NotServed, Question, Served
+from stepwell.study.arm import Arm, NotServed, Question, Semantics, Served
 from stepwell.study.blocks import blocks
 from stepwell.study.remembering import RememberingEmbedder
 from stepwell.study.statistics import Interval, bootstrap, wilson
@@ -118,10 +118,10 @@ class Replayer:
         self._embedder = embedder
         self._texts = Texts(embedder)
         self._arms: dict[str, Arm] = {}
+        semantics = Semantics(acceptance, self._texts)
         for level in (None, *levels):
             self._arms[level or EXACT_ONLY] = Arm(
-                None if level is None else acceptance,
-                self._texts,
+                None if level is None else semantics,
                 level=level,
                 policy=None if bounds is None else bounds.make_policy(),
                 max_entries=0 if bounds is None else bounds.max_entries,
