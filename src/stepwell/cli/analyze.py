@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,19 +15,14 @@ from stepwell.assembly.settings import Settings
 from stepwell.cli.options import Subparsers, add_settings_options, needs, read_settings
 from stepwell.cli.studying import (
     add_cache_option,
-    open_parts,
+    opened,
     progress_of,
-    remembering,
     scheme_of,
 )
 from stepwell.core.errors import ConfigError
-from stepwell.core.names import Level
 
 if TYPE_CHECKING:  # An extra brings what they need.
-    from stepwell.semantic.acceptance.verdict import Acceptance
     from stepwell.study.analysis.analyzer import Analyzer
-    from stepwell.study.arm import Semantics
-    from stepwell.study.remembering import RememberingEmbedder
 
 _DESCRIPTION = """\
 Say what caching would have saved on the requests of a log: the same ones again, the same in other
@@ -106,42 +100,28 @@ async def _analyze(settings: Settings, options: argparse.Namespace) -> dict[str,
 
     started, classes, prices = time.monotonic(), request_classes(settings), prices_of(settings)
     async with AsyncExitStack() as stack:
-        known: RememberingEmbedder | None = None
-        semantics: Semantics | None = None
-        levels: Mapping[Level, float] = {}
+        found = None
         if not options.exact_only:
-            embedder, acceptance, calibration = await stack.enter_async_context(
-                open_parts(settings)
-            )
-            known = remembering(embedder, options.cache)
-            stack.callback(known.close)
-            semantics, levels = _semantics(known, acceptance), calibration.min_similarity
+            found = await stack.enter_async_context(opened(settings, options.cache))
         analyzer = Analyzer(
             Rules(scheme_of(settings), classes, routes(settings, classes)),
             prices,
-            semantics=semantics,
+            semantics=None if found is None else found.semantics,
             max_entries=options.max_entries,
             tenant_field=options.tenant_field,
         )
         await _read(analyzer, options.files)
     run = Run(
         files=tuple(options.files),
-        model_id="" if known is None else known.model_id,
-        levels=levels,
+        model_id="" if found is None else found.known.model_id,
+        levels={} if found is None else found.parts.calibration.min_similarity,
         currency=prices.currency,
         seconds=time.monotonic() - started,
-        embedded=0 if known is None else known.embedded,
-        failed=0 if known is None else known.failed,
+        embedded=0 if found is None else found.known.embedded,
+        failed=0 if found is None else found.known.failed,
         max_entries=options.max_entries,
     )
     return figures(analyzer.finish(), run)
-
-
-def _semantics(known: "RememberingEmbedder", acceptance: "Acceptance") -> "Semantics":
-    from stepwell.study.arm import Semantics  # noqa: PLC0415  (an extra)
-    from stepwell.study.texts import Texts  # noqa: PLC0415
-
-    return Semantics(acceptance, Texts(known))
 
 
 async def _read(analyzer: "Analyzer", files: list[str]) -> None:

@@ -12,9 +12,8 @@ from stepwell.assembly.settings import Settings
 from stepwell.cli.options import Subparsers, add_settings_options, needs, read_settings
 from stepwell.cli.studying import (
     add_cache_option,
-    open_parts,
+    opened,
     progress_of,
-    remembering,
     scheme_of,
 )
 from stepwell.core.names import Level
@@ -83,13 +82,9 @@ async def _run(settings: Settings, options: argparse.Namespace) -> None:
     from stepwell.study.pairs import Pairs  # noqa: PLC0415
 
     with LineFile(options.file) as file:
-        async with open_parts(settings) as (embedder, acceptance, _):
-            known = remembering(embedder, options.cache)
-            pairs = Pairs(known, acceptance, scheme_of(settings), options.level)
-            try:
-                await _write(pairs, file, options.out)
-            finally:
-                known.close()
+        async with opened(settings, options.cache) as found:
+            pairs = Pairs(found.semantics, scheme_of(settings), options.level)
+            await _write(pairs, file, options.out)
 
 
 async def _write(pairs: "Pairs", file: "LineFile", out: Path) -> None:

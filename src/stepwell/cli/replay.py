@@ -13,9 +13,8 @@ from stepwell.assembly.settings import Settings
 from stepwell.cli.options import Subparsers, add_settings_options, needs, read_settings
 from stepwell.cli.studying import (
     add_cache_option,
-    open_parts,
+    opened,
     progress_of,
-    remembering,
     scheme_of,
 )
 from stepwell.core.errors import ConfigError
@@ -107,9 +106,8 @@ async def _replay(settings: Settings, options: argparse.Namespace) -> "Replay":
     from stepwell.study.replaying import Replayer  # noqa: PLC0415
 
     with LineFile(options.file) as file:
-        async with open_parts(settings) as (embedder, acceptance, _):
-            known = remembering(embedder, options.cache)
-            replayer = Replayer(known, acceptance, bounds=_bounds(options))
+        async with opened(settings, options.cache) as found:
+            replayer = Replayer(found.semantics, bounds=_bounds(options))
             progress = progress_of("requests")
             wanted = None if options.zipf is None else options.requests or _DRAWN
 
@@ -120,8 +118,7 @@ async def _replay(settings: Settings, options: argparse.Namespace) -> "Replay":
                 await replayer.play(_stream(settings, options, file), show)
             finally:
                 progress.end()
-                known.close()
-            return await replayer.result(embedder)
+            return await replayer.result(found.parts.embedder)
 
 
 _DRAWN = 20_000

@@ -3,36 +3,30 @@
 import argparse
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwell.assembly.house import key_rules
 from stepwell.assembly.settings import Settings
-from stepwell.core.errors import ConfigError
+from stepwell.assembly.study import StudyParts, open_study
 from stepwell.keys.cache_key import KeyScheme
 from stepwell.keys.canonical import Dialect
 
 if TYPE_CHECKING:  # An extra brings what they need.
-    from stepwell.core.vectors import Embedder
-    from stepwell.semantic.acceptance.calibration import Calibration
-    from stepwell.semantic.acceptance.verdict import Acceptance
+    from stepwell.study.arm import Semantics
     from stepwell.study.progress import Progress
     from stepwell.study.remembering import RememberingEmbedder
 
-Parts = tuple["Embedder", "Acceptance", "Calibration"]
-"""What turns texts into vectors, what decides about pairs, and what its levels mean."""
 
-
-@asynccontextmanager
-async def open_parts(settings: Settings) -> AsyncIterator[Parts]:  # noqa: ARG001
-    """Open the embedder and the acceptance that ``settings`` name.
+def open_parts(settings: Settings) -> AbstractAsyncContextManager[StudyParts]:
+    """Open the embedder and the acceptance that ``settings`` mean.
 
     Raises:
         ConfigError: There is none, or it cannot be opened.
     """
-    raise ConfigError("this installation has no embedder, which comparing questions needs")
-    yield
+    return open_study(settings)
 
 
 def add_cache_option(parser: argparse.ArgumentParser) -> None:
@@ -45,18 +39,35 @@ def add_cache_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def remembering(embedder: "Embedder", cache: Path | None) -> "RememberingEmbedder":
-    """Return ``embedder`` with a memory, and a file in ``cache`` if that is given.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a run compares questions with."""
+
+    parts: StudyParts
+    known: "RememberingEmbedder"
+    semantics: "Semantics"
+
+
+@asynccontextmanager
+async def opened(settings: Settings, cache: Path | None) -> AsyncIterator[Opened]:
+    """Open what ``settings`` mean, with a file of vectors in ``cache`` if that is given.
 
     Raises:
-        ConfigError: ``cache`` cannot be used.
+        ConfigError: There is no embedder, it cannot be opened, or ``cache`` cannot be used.
     """
+    from stepwell.study.arm import Semantics  # noqa: PLC0415  (an extra)
     from stepwell.study.remembering import RememberingEmbedder, VectorFile  # noqa: PLC0415
+    from stepwell.study.texts import Texts  # noqa: PLC0415
 
-    file = None
-    if cache is not None:
-        file = VectorFile(cache, embedder.model_id, embedder.dimensions)
-    return RememberingEmbedder(embedder, file)
+    async with open_parts(settings) as parts:
+        embedder = parts.embedder
+        file = None if cache is None else VectorFile(cache, embedder.model_id, embedder.dimensions)
+        known = RememberingEmbedder(embedder, file)
+        semantics = Semantics(parts.acceptance, Texts(known), parts.temperature_tolerance)
+        try:
+            yield Opened(parts, known, semantics)
+        finally:
+            known.close()
 
 
 def scheme_of(settings: Settings) -> KeyScheme:

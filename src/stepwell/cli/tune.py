@@ -13,9 +13,8 @@ from stepwell.assembly.settings import Settings
 from stepwell.cli.options import Subparsers, add_settings_options, needs, read_settings
 from stepwell.cli.studying import (
     add_cache_option,
-    open_parts,
+    opened,
     progress_of,
-    remembering,
     scheme_of,
 )
 from stepwell.core.errors import ConfigError
@@ -84,13 +83,10 @@ async def _tune(settings: Settings, options: argparse.Namespace) -> "Tuning":
     from stepwell.study.tuning import tune  # noqa: PLC0415  (an extra)
 
     targets = _targets(options.target_precision)
-    async with open_parts(settings) as (embedder, _, calibration):
-        known = remembering(embedder, options.cache)
-        try:
-            labels = await _labels(options.files, known, settings)
-        finally:
-            known.close()
-        return tune(labels, embedder.model_id, targets, calibration.min_similarity)
+    async with opened(settings, options.cache) as found:
+        labels = await _labels(options.files, found.known, settings)
+        in_force = found.parts.calibration.min_similarity
+        return tune(labels, found.known.model_id, targets, in_force)
 
 
 async def _labels(files: list[str], known: "RememberingEmbedder", settings: Settings) -> "Labels":

@@ -4,7 +4,7 @@ import heapq
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from stepwell.core.likeness import Match, NoMatch, Terms
 from stepwell.core.names import CacheKey, LayerName, Level, Namespace, Partition, Position
 from stepwell.core.ports import EvictionPolicy
 from stepwell.core.vectors import Embedder, Vector
+from stepwell.policy.compatibility import TEMPERATURE_TOLERANCE
 from stepwell.semantic.acceptance.verdict import Acceptance
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.index.point import Candidate, Group, Point
@@ -75,6 +76,11 @@ class Semantics:
     """Decides about candidates."""
     texts: Texts
     """Those of the stream."""
+    temperature_tolerance: float = TEMPERATURE_TOLERANCE
+
+    def afresh(self) -> "Semantics":
+        """Return the same without any texts."""
+        return replace(self, texts=Texts(self.texts.embedder))
 
 
 class StreamClock:
@@ -140,32 +146,18 @@ class Arm:
         self._compared = block.compared
         if self._semantics is not None and self._index is not None:
             self._index.nearby = block
-            self._layer = self._layer_with(block, self._index, self._semantics.acceptance)
+            self._layer = _layer(block, self._index, self._semantics, self._clock)
 
     async def time_lookup(self, question: Question, embedder: Embedder) -> float:
         """Return the seconds a lookup takes that is prepared by nothing. Stores nothing."""
         if question.phrasing is None or self._semantics is None or self._index is None:
             return 0.0
         self._index.nearby = self._semantics.texts
-        layer = self._layer_with(embedder, self._index, self._semantics.acceptance)
+        layer = _layer(embedder, self._index, self._semantics, self._clock)
         terms = Terms(self._level or question.level)
         started = self._clock.monotonic()
         await layer.lookup(question.phrasing, terms)
         return self._clock.monotonic() - started
-
-    def _layer_with(
-        self, embedder: Embedder, index: "_HeldIndex", acceptance: Acceptance
-    ) -> SemanticLayer:
-        return SemanticLayer(
-            embedder,
-            index,
-            acceptance,
-            Denials(),
-            clock=self._clock,
-            events=_Deaf(),
-            # Whatever is nearest is named: a person may want to look at it.
-            tolerances=Tolerances(reuse_similarity=0.0),
-        )
 
     async def ask(self, question: Question) -> Served | NotServed:
         """Answer from what is stored, or store the answer that the model server would give."""
@@ -257,11 +249,12 @@ class _HeldIndex:
 
     def search(
         self,
-        partition: Partition,
+        partition: bytes,
         vector: Vector,
-        count: int,
+        k: int,
         now: float,  # noqa: ARG002  (what has expired was taken away)
     ) -> Sequence[Candidate]:
+        partition = Partition(partition)
         near = None if self.nearby is None else self.nearby.neighbours(partition, vector)
         if near is None:
             return ()
@@ -270,30 +263,45 @@ class _HeldIndex:
             held = self._held.get((partition, near.texts[row]))
             if held is not None:
                 found += [_candidate(point, float(similarity)) for point in held.values()]
-                if len(found) >= count:
+                if len(found) >= k:
                     break
-        return found[:count]
+        return found[:k]
 
-    def add(self, point: Point, vector: Vector) -> None:  # noqa: ARG002  (the texts have it)
+    def add(self, point: Point, vector: Vector) -> bool:  # noqa: ARG002  (the texts have it)
         place = (Partition(point.partition), point.text)
         if place not in self._held:
             self._texts.hold(place)
         self._held.setdefault(place, {})[point.key] = point
         self._points[point.key] = point
+        return True
 
-    def remove(self, key: CacheKey) -> None:
+    def remove(self, key: CacheKey) -> bool:
         point = self._points.pop(key, None)
         if point is None:
-            return
+            return False
         place = (Partition(point.partition), point.text)
         held = self._held[place]
         del held[key]
         if not held:
             del self._held[place]
             self._texts.release(place)
+        return True
 
-    def holds(self, point: Point) -> bool:
-        return self._points.get(point.key) == point
+
+def _layer(
+    embedder: Embedder, index: _HeldIndex, semantics: Semantics, clock: StreamClock
+) -> SemanticLayer:
+    # Whatever is nearest is named: a person may want to look at it.
+    tolerances = Tolerances(semantics.temperature_tolerance, reuse_similarity=0.0)
+    return SemanticLayer(
+        embedder,
+        index,
+        semantics.acceptance,
+        Denials(),
+        clock=clock,
+        events=_Deaf(),
+        tolerances=tolerances,
+    )
 
 
 def _partition(question: Question) -> bytes:

@@ -10,11 +10,13 @@ from stepwell.core.names import Level
 from stepwell.study.curve import Curve, CurvePoint, draw
 from stepwell.study.labels import Measured
 from stepwell.study.statistics import Interval, clusters_of, needed_for, wilson
+from stepwell.study.terminal import plain
 
 TARGETS: Mapping[Level, float] = {"strict": 0.99, "general": 0.95, "faq": 0.9}
 """Of a hundred answers given to other words, how many must be right."""
 
 FOLDS = 5
+_MAX_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ def as_toml(recommendations: Sequence[Recommendation], model_id: str, labels: in
     """Return the recommended levels as a part of a settings file."""
     lines = [
         f"# Chosen by stepwell tune from {labels:,} labelled pairs, for the embedder",
-        f"# {model_id}",
+        f"# {plain(model_id, _MAX_NAME)}",
     ]
     lines += [
         f"# {r.level}: {'not shown by the labels' if r.point is None else f'{r.target:.1%} right'}"

@@ -9,12 +9,9 @@ from stepwell.core.errors import ConfigError, EmbeddingError, RequestError
 from stepwell.core.names import Level, Namespace
 from stepwell.core.vectors import Unfit
 from stepwell.keys.cache_key import KeyScheme
-from stepwell.semantic.acceptance.verdict import Acceptance
 from stepwell.study.arm import Arm, NotServed, Question, Semantics
 from stepwell.study.blocks import blocks
-from stepwell.study.remembering import RememberingEmbedder
 from stepwell.study.requests import body_of, endpoint_or_chat
-from stepwell.study.texts import Texts
 
 PAIRS_AT_ONCE = 256
 """Their texts are embedded together."""
@@ -48,21 +45,18 @@ class Pairs:
 
     def __init__(
         self,
-        embedder: RememberingEmbedder,
-        acceptance: Acceptance,
+        semantics: Semantics,
         scheme: KeyScheme,
         level: Level,
     ) -> None:
         """Compare nothing yet.
 
         Args:
-            embedder: Embeds the texts.
-            acceptance: Decides.
+            semantics: Embeds the texts, and decides.
             scheme: Makes the keys.
             level: How alike they must be.
         """
-        self._embedder = embedder
-        self._acceptance = acceptance
+        self._semantics = semantics
         self._scheme = scheme
         self._level: Level = level
 
@@ -88,10 +82,10 @@ class Pairs:
 
     async def _compare(self, pairs: Sequence[Sequence[Question]]) -> list[Comparison]:
         # Of their own, so that the partitions are fresh and nothing is kept.
-        texts = Texts(self._embedder)
-        arm = Arm(Semantics(self._acceptance, texts))
+        semantics = self._semantics.afresh()
+        arm = Arm(semantics)
         phrasings = [q.phrasing for pair in pairs for q in pair if q.phrasing is not None]
-        arm.begin(await texts.prepare(phrasings))
+        arm.begin(await semantics.texts.prepare(phrasings))
         return [await self._one(arm, stored, asked) for stored, asked in pairs]
 
     async def _one(self, arm: Arm, stored: Question, asked: Question) -> Comparison:
@@ -108,7 +102,7 @@ class Pairs:
         """Return why the stored question was not even compared."""
         if stored is None or asked is None or stored.partition != asked.partition:
             return "partition"
-        found = (await self._embedder.all_of([stored.text]))[stored.text]
+        found = (await self._semantics.texts.embedder.all_of([stored.text]))[stored.text]
         if isinstance(found, EmbeddingError):
             return "embedder"
         return found if isinstance(found, Unfit) else "nothing-near"

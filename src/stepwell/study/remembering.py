@@ -153,11 +153,7 @@ class RememberingEmbedder:
                     return await self._one_by_one(texts)
                 self.failed += 1
                 return {texts[0]: error}
-        fresh = _taken_apart(texts, embeddings)
-        self._remember(fresh)
-        if self._file is not None:
-            self._file.put(fresh)
-        return dict(fresh)
+        return dict(self._keep(_taken_apart(texts, embeddings)))
 
     async def _one_by_one(self, texts: Sequence[str]) -> dict[str, Embedded]:
         found: dict[str, Embedded] = {}
@@ -168,9 +164,14 @@ class RememberingEmbedder:
                 self.failed += 1
                 found[text] = error
                 continue
-            self._remember(fresh)
-            found.update(fresh)
+            found.update(self._keep(fresh))
         return found
+
+    def _keep(self, fresh: dict[str, Vector | Unfit]) -> dict[str, Vector | Unfit]:
+        self._remember(fresh)
+        if self._file is not None:
+            self._file.put(fresh)
+        return fresh
 
     def _recalled(self, text: str) -> Vector | Unfit:
         self._known.move_to_end(text)

@@ -11,13 +11,10 @@ import numpy as np
 from stepwell.core.names import LayerName, Level
 from stepwell.core.ports import EvictionPolicy
 from stepwell.core.vectors import Embedder
-from stepwell.semantic.acceptance.verdict import Acceptance
 from stepwell.study.arm import Arm, NotServed, Question, Semantics, Served
 from stepwell.study.blocks import blocks
-from stepwell.study.remembering import RememberingEmbedder
 from stepwell.study.statistics import Interval, bootstrap, wilson
 from stepwell.study.terminal import interval, share, table
-from stepwell.study.texts import Texts
 
 QUESTIONS_AT_ONCE = 512
 TIMED_LOOKUPS = 300
@@ -109,16 +106,13 @@ class Replayer:
 
     def __init__(
         self,
-        embedder: RememberingEmbedder,
-        acceptance: Acceptance,
+        semantics: Semantics,
         levels: Sequence[Level] = get_args(Level),
         bounds: Bounds | None = None,
     ) -> None:
         """Have empty caches: one for each level, and one without a semantic layer."""
-        self._embedder = embedder
-        self._texts = Texts(embedder)
+        self._texts = semantics.texts
         self._arms: dict[str, Arm] = {}
-        semantics = Semantics(acceptance, self._texts)
         for level in (None, *levels):
             self._arms[level or EXACT_ONLY] = Arm(
                 None if level is None else semantics,
@@ -167,8 +161,8 @@ class Replayer:
             tallies=self._tallies,
             evicted={name: arm.evicted for name, arm in self._arms.items()},
             times=times,
-            embedded=self._embedder.embedded,
-            failed=self._embedder.failed,
+            embedded=self._texts.embedder.embedded,
+            failed=self._texts.embedder.failed,
         )
 
     async def _time(self, embedder: Embedder) -> Times | None:

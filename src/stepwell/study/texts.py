@@ -103,7 +103,8 @@ class Texts:
 
     def __init__(self, embedder: RememberingEmbedder) -> None:
         """Have none."""
-        self._embedder = embedder
+        self.embedder = embedder
+        """Embeds them."""
         self._groups: dict[Partition, _Group] = {}
         self._asked: list[Place] = []
 
@@ -139,8 +140,8 @@ class Texts:
             embedded,
             frozenset(compared),
             near,
-            self._embedder.model_id,
-            self._embedder.dimensions,
+            self.embedder.model_id,
+            self.embedder.dimensions,
         )
 
     def neighbours(self, partition: Partition, vector: Vector) -> Neighbours | None:
@@ -195,7 +196,7 @@ class Texts:
             for partition, texts in compared.items()
             for text in (*texts, *self._unknown(partition))
         )
-        embedded = await self._embedder.all_of(wanted)
+        embedded = await self.embedder.all_of(wanted)
         for partition in compared:
             group = self._groups[partition]
             for text in self._unknown(partition):

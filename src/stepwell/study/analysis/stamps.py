@@ -69,9 +69,10 @@ def _parsed(text: str) -> float | None:
     except ValueError:
         return None
     try:
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
+    return seconds if 0 <= seconds <= _LAST else None
 
 
 def seconds_of(row: Mapping[str, Any]) -> float | None:
