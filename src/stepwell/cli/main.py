@@ -15,6 +15,7 @@ A multi-level cache for LLM inference, in front of your model servers.
   stepwell serve --upstream URL        answer with an OpenAI-compatible server
   stepwell stats                       what the cache saved
   stepwell explain request.json        what would happen to a request, and why
+  stepwell analyze requests.jsonl      what caching would save on a log
 """
 
 _COMMANDS = (serve, stats, invalidate, explain, analyze, pairs, tune, replay, config)

@@ -149,14 +149,19 @@ class Arm:
             self._layer = _layer(block, self._index, self._semantics, self._clock)
 
     async def time_lookup(self, question: Question, embedder: Embedder) -> float:
-        """Return the seconds a lookup takes that is prepared by nothing. Stores nothing."""
+        """Return the seconds a lookup takes that is prepared by nothing. Stores nothing.
+
+        The words are new by a number behind them: embedders remember the last ones.
+        """
         if question.phrasing is None or self._semantics is None or self._index is None:
             return 0.0
         self._index.nearby = self._semantics.texts
         layer = _layer(embedder, self._index, self._semantics, self._clock)
         terms = Terms(self._level or question.level)
+        text = f"{question.phrasing.text} {question.number}"
+        phrasing = replace(question.phrasing, text=text)
         started = self._clock.monotonic()
-        await layer.lookup(question.phrasing, terms)
+        await layer.lookup(phrasing, terms)
         return self._clock.monotonic() - started
 
     async def ask(self, question: Question) -> Served | NotServed:
