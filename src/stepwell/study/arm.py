@@ -267,7 +267,7 @@ class _HeldIndex:
         for row, similarity in zip(near.rows, near.similarities, strict=True):
             held = self._held.get((partition, near.texts[row]))
             if held is not None:
-                found += [_candidate(point, float(similarity)) for point in held.values()]
+                found += [_candidate(point, similarity) for point in held.values()]
                 if len(found) >= k:
                     break
         return found[:k]
