@@ -15,7 +15,7 @@ pytestmark = pytest.mark.embedder
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "stepwell.cli.main", *map(str, arguments)],
-        env=dict(os.environ),
+        env={name: value for name, value in os.environ.items() if name != "STEPWELL_CONFIG"},
         capture_output=True,
         text=True,
         check=False,
@@ -28,6 +28,7 @@ def test_pairs_of_two_languages(tmp_path: Path) -> None:
     pairs = [
         ("How do I reset my password?", "How can I reset my password?"),
         ("怎么重置密码？", "如何重置密码？"),
+        ("如何提高信用额度？", "如何降低信用额度？"),
         ("How do I reset my password?", "When does the museum open on Sundays?"),
         ("How do I reset my password?", ""),
         ("How do I reset my password?", "word " * 5_000),
@@ -37,9 +38,10 @@ def test_pairs_of_two_languages(tmp_path: Path) -> None:
     done = run("pairs", file, "--level", "faq", "--out", out)
     assert done.returncode == 0, done.stderr
     told: list[dict[str, Any]] = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [row["hit"] for row in told] == [True, True, False, False, False]
-    assert [row["refused_by"] for row in told[2:]] == ["similarity", "empty", "over-window"]
-    assert [row["similarity"] for row in told[3:]] == [0.0, 0.0]
+    assert [row["hit"] for row in told] == [True, True, False, False, False, False]
+    refused = [row["refused_by"] for row in told[2:]]
+    assert refused == ["antonym", "similarity", "empty", "over-window"]
+    assert [row["similarity"] for row in told[4:]] == [0.0, 0.0]
 
 
 def test_a_log_by_meaning(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ import numpy as np
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.study import StudyParts
 from stepwell.core.errors import EmbeddingError
+from stepwell.core.names import Level
 from stepwell.core.vectors import Embeddings, Unfit
 from stepwell.keys.cache_key import KeyScheme
 from stepwell.semantic.acceptance.calibration import Calibration
-from stepwell.semantic.acceptance.threshold import Threshold
+from stepwell.semantic.acceptance.verdict import TOO_FAR, Accepted, Pair, Refused, Verdict
 from stepwell.study.arm import Semantics
 from stepwell.study.remembering import RememberingEmbedder
 from stepwell.study.texts import Texts
@@ -68,9 +69,18 @@ def _unfit(text: str) -> Unfit | None:
     return Unfit.UNKNOWN_TOKENS if "unknown" in text else None
 
 
+@dataclass(frozen=True)
+class NearEnough:
+    """Accepts what is near enough. The safety valve would find numbers in the angles."""
+
+    def judge(self, pair: Pair, level: Level, min_similarity: float) -> Verdict:
+        least = max(LEVELS.min_similarity[level], min_similarity)
+        return Accepted() if pair.similarity >= least else Refused(TOO_FAR, f"below {least}")
+
+
 def semantics(embedder: AngleEmbedder | None = None) -> Semantics:
     known = RememberingEmbedder(embedder or AngleEmbedder())
-    return Semantics(Threshold(LEVELS), Texts(known))
+    return Semantics(NearEnough(), Texts(known))
 
 
 def placed(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -80,4 +90,4 @@ def placed(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]
 @asynccontextmanager
 async def hand_made_parts(settings: Settings) -> Any:
     """Stands for `stepwell.cli.studying.open_parts`."""
-    yield StudyParts(AngleEmbedder(), Threshold(LEVELS), LEVELS, 0.1)
+    yield StudyParts(AngleEmbedder(), NearEnough(), LEVELS, 0.1)
