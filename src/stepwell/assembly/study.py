@@ -42,12 +42,14 @@ async def open_study(settings: Settings) -> AsyncIterator[StudyParts]:
     if not wants_semantic(settings):
         raise ConfigError(_why_none(settings))
     from stepwell.assembly.semantic import calibration_of, make_acceptance  # noqa: PLC0415
+    from stepwell.semantic.evidence import Evidence  # noqa: PLC0415  (an extra)
 
     table = settings.semantic
     embedder = _embedder(settings)
     try:
         calibration = calibration_of(table, embedder.model_id)
-        acceptance = make_acceptance(calibration)
+        # Nothing was judged: every question is as good as new.
+        acceptance = make_acceptance(table, calibration, Evidence(calibration.prior))
         yield StudyParts(embedder, acceptance, calibration, table.temperature_tolerance)
     finally:
         await embedder.aclose()
