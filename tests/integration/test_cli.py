@@ -27,7 +27,7 @@ def run(*arguments: str | Path, **kwargs: Any) -> subprocess.CompletedProcess[st
     )
 
 
-COMMANDS = ["serve", "stats", "invalidate", "explain", "config"]
+COMMANDS = "serve stats invalidate explain analyze pairs tune replay config".split()
 
 
 @pytest.mark.parametrize("command", [[], *[[name] for name in COMMANDS]])

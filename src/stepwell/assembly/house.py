@@ -130,7 +130,7 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         StoreUnavailable: The data directory cannot be used.
     """
     settings, clock = plan.settings, SystemClock()
-    meters = Meters(_prices(settings))
+    meters = Meters(prices_of(settings))
     log = _log(settings, meters)
     events: EventSink = meters if log is None else Fanout(meters, log)
     gauges = Gauges(plan.version)
@@ -332,7 +332,12 @@ def routes(settings: Settings, classes: Mapping[str, RequestClass]) -> tuple[Rou
     )
 
 
-def _prices(settings: Settings) -> Prices:
+def prices_of(settings: Settings) -> Prices:
+    """Return the price table of the settings.
+
+    Raises:
+        ConfigError: A price cannot be used.
+    """
     table = settings.prices
     return Prices(
         table.currency,

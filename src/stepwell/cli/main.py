@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from stepwell.cli import config, explain, invalidate, serve, stats
+from stepwell.cli import analyze, config, explain, invalidate, pairs, replay, serve, stats, tune
 from stepwell.core.errors import StepwellError
 
 _DESCRIPTION = """\
@@ -15,9 +15,10 @@ A multi-level cache for LLM inference, in front of your model servers.
   stepwell serve --upstream URL        answer with an OpenAI-compatible server
   stepwell stats                       what the cache saved
   stepwell explain request.json        what would happen to a request, and why
+  stepwell analyze requests.jsonl      what caching would save on a log
 """
 
-_COMMANDS = (serve, stats, invalidate, explain, config)
+_COMMANDS = (serve, stats, invalidate, explain, analyze, pairs, tune, replay, config)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

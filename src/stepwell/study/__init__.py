@@ -1,0 +1,1 @@
+"""Offline: compare pairs, choose levels, replay a trace, analyze a log."""

@@ -1,0 +1,1 @@
+"""What caching would do for the requests of a log."""

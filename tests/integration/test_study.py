@@ -1,0 +1,54 @@
+"""The study with the embedder that comes along, and the safety valve."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.embedder
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "stepwell.cli.main", *map(str, arguments)],
+        env={name: value for name, value in os.environ.items() if name != "STEPWELL_CONFIG"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_pairs_of_two_languages(tmp_path: Path) -> None:
+    """Other words hit; another subject, nothing, and too much of it do not."""
+    pairs = [
+        ("How do I reset my password?", "How can I reset my password?"),
+        ("怎么重置密码？", "如何重置密码？"),
+        ("如何提高信用额度？", "如何降低信用额度？"),
+        ("How do I reset my password?", "When does the museum open on Sundays?"),
+        ("How do I reset my password?", ""),
+        ("How do I reset my password?", "word " * 5_000),
+    ]
+    file, out = tmp_path / "pairs", tmp_path / "out"
+    file.write_text("".join(json.dumps({"a": a, "b": b}) + "\n" for a, b in pairs))
+    done = run("pairs", file, "--level", "faq", "--out", out)
+    assert done.returncode == 0, done.stderr
+    told: list[dict[str, Any]] = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["hit"] for row in told] == [True, True, False, False, False, False]
+    refused = [row["refused_by"] for row in told[2:]]
+    assert refused == ["antonym", "similarity", "empty", "over-window"]
+    assert [row["similarity"] for row in told[4:]] == [0.0, 0.0]
+
+
+def test_a_log_by_meaning(tmp_path: Path) -> None:
+    log, figures = tmp_path / "log", tmp_path / "figures.json"
+    log.write_text("How do I reset my password?\nHow can I reset my password?\n你好\n")
+    done = run("analyze", log, "--json", figures)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(figures.read_text())
+    assert told["caches"]["faq"]["semantic"]["requests"] == 1
+    assert told["run"]["texts_embedded"] == 3

@@ -1,0 +1,56 @@
+"""Files that are there whole, or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from stepwell.core.errors import ConfigError
+from stepwell.study.output import written_aside
+
+
+def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_bytes(b"old")
+    with written_aside(out) as file:
+        file.write(b"new")
+        file.flush()
+        assert out.read_bytes() == b"old"
+    assert out.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_after_an_error_nothing_has_changed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_bytes(b"old")
+    with pytest.raises(ZeroDivisionError), written_aside(out) as file:
+        file.write(b"new" * (1 // 0))
+    assert out.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_others_may_read_it_as_any_new_file(tmp_path: Path) -> None:
+    plain, out = tmp_path / "plain", tmp_path / "out"
+    plain.touch()
+    with written_aside(out):
+        pass
+    assert out.stat().st_mode == plain.stat().st_mode
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    link.symlink_to(real)
+    with written_aside(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert real.read_bytes() == b"new"
+
+
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be written"), written_aside(tmp_path / "a" / "b"):
+        pass
+
+
+def test_what_is_no_file_is_written_as_it_is() -> None:
+    with written_aside(Path("/dev/null")) as file:
+        file.write(b"gone")
+    assert not Path("/dev/null").is_file()
