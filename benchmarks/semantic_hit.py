@@ -28,7 +28,7 @@ from report import parse_arguments, print_table, write
 
 from stepwell.assembly.environment import cache_dir
 from stepwell.assembly.semantic import calibration_of
-from stepwell.assembly.settings import Semantic
+from stepwell.assembly.settings_semantic import Semantic
 from stepwell.core.clock import SystemClock
 from stepwell.core.entry import Phrasing
 from stepwell.core.events import Event

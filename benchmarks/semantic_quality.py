@@ -14,7 +14,6 @@ DIR is by default ``$STEPWELL_BENCH_DATA``, or ``../shared/data`` beside the pro
 import asyncio
 import hashlib
 import json
-import math
 import os
 import subprocess
 import sys
@@ -32,12 +31,13 @@ from report import parse_arguments, print_table, write
 
 from stepwell.assembly.environment import cache_dir
 from stepwell.assembly.semantic import calibration_of
-from stepwell.assembly.settings import Semantic
+from stepwell.assembly.settings_semantic import Semantic
 from stepwell.core.names import CacheKey, Level
 from stepwell.embedding.in_process import InProcessEmbedder
 from stepwell.embedding.opening import open_encoder
 from stepwell.embedding.recipes import E5, MINILM, Recipe, facts
 from stepwell.keys.text import DEFAULT_STEPS, normalise
+from stepwell.policy.intervals import wilson
 from stepwell.semantic.acceptance.threshold import Threshold
 from stepwell.semantic.acceptance.verdict import Pair, Refused
 from stepwell.semantic.valve.reading import Reading
@@ -79,17 +79,6 @@ def load(path: Path) -> Iterator[Labelled]:
                 continue
             kind = str(row.get("category") or row.get("kind") or "")
             yield Labelled(row["a"], row["b"], bool(label), kind, row.get("lang", language))
-
-
-def wilson(count: int, total: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share (Wilson, 1927)."""
-    if not total:
-        return 0.0, 1.0
-    share, z = count / total, 1.96
-    middle = share + z * z / (2 * total)
-    spread = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    scale = 1 + z * z / total
-    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
 
 
 Vectors = Mapping[str, npt.NDArray[np.float32] | None]
@@ -193,12 +182,17 @@ def rates(judged: Iterable[Judged], serves: Serves) -> dict[str, Any]:
     (hits, same), (wrong, different) = counts[True], counts[False]
     return {
         "should_hit": hits / same if same else None,
-        "should_hit_interval": wilson(hits, same),
+        "should_hit_interval": _interval(hits, same),
         "same": same,
         "wrong_hit": wrong / different if different else None,
-        "wrong_hit_interval": wilson(wrong, different),
+        "wrong_hit_interval": _interval(wrong, different),
         "different": different,
     }
+
+
+def _interval(count: int, total: int) -> tuple[float, float]:
+    found = wilson(count, total)
+    return found.low, found.high
 
 
 def by_kind(judged: Sequence[Judged], serves: Serves) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Builds the judges of the semantic layer, and what has its hits judged."""
 
-from stepwell.assembly.settings import Judge, Semantic
+from stepwell.assembly.settings_semantic import Judge, Semantic
 from stepwell.core.judging import AnswerJudge
 from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Embedder

@@ -14,9 +14,10 @@ from types import ModuleType
 import msgspec
 from msgspec.structs import FieldInfo, fields
 
-from stepwell.assembly import settings
+from stepwell.assembly import settings, settings_semantic
 from stepwell.assembly.explain import allowed
-from stepwell.assembly.settings import Settings, Table
+from stepwell.assembly.settings import Settings
+from stepwell.assembly.settings_base import Table
 
 _SETTINGS_HEAD = """\
 <!-- Generated from src/stepwell/assembly/settings.py; do not edit. -->
@@ -49,7 +50,7 @@ _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")
 
 def render_settings() -> str:
     """Return the page of all settings in Markdown: a section for each table of the file."""
-    meanings = _meanings(settings)
+    meanings = {**_meanings(settings), **_meanings(settings_semantic)}
     tables = _tables(Settings, "", meanings)
     return _SETTINGS_HEAD + "".join(_section(table, note, meanings) for table, note in tables)
 

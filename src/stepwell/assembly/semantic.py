@@ -8,7 +8,8 @@ from pathlib import Path
 
 from stepwell.assembly.environment import secret_from
 from stepwell.assembly.judging import make_judge, make_opinion
-from stepwell.assembly.settings import EmbeddingEndpoint, Semantic, Settings
+from stepwell.assembly.settings import Settings
+from stepwell.assembly.settings_semantic import EmbeddingEndpoint, Semantic
 from stepwell.core.clock import Clock
 from stepwell.core.judging import AnswerJudge
 from stepwell.core.names import Level

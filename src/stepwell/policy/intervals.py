@@ -26,7 +26,7 @@ def wilson(good: float, total: float, confidence: float = CONFIDENCE) -> Interva
     """
     if total <= 0:
         return ANYWHERE
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    z = _quantile(confidence)
     share = good / total
     scale = 1 + z * z / total
     centre = (share + z * z / (2 * total)) / scale
@@ -35,3 +35,19 @@ def wilson(good: float, total: float, confidence: float = CONFIDENCE) -> Interva
     low = 0.0 if good <= 0 else max(0.0, centre - half)
     high = 1.0 if good >= total else min(1.0, centre + half)
     return Interval(low, high)
+
+
+def needed_for(target: float, confidence: float = CONFIDENCE) -> int:
+    """Return how many, all good, show by Wilson's lower end that a share is at least ``target``.
+
+    `wilson` of n out of n begins at n / (n + z^2).
+    """
+    if target >= 1:
+        raise ValueError("no number of examples shows that a share is 1")
+    z = _quantile(confidence)
+    # An integer that came out a hair too high is one too many.
+    return max(1, math.ceil(z * z * target / (1 - target) - 1e-9))
+
+
+def _quantile(confidence: float) -> float:
+    return NormalDist().inv_cdf((1 + confidence) / 2)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stepwell.policy.intervals import Interval, wilson
 from stepwell.study.labels import Measured
-from stepwell.study.statistics import Counts, Interval, bootstrap, clusters_of, wilson
+from stepwell.study.statistics import Counts, bootstrap, clusters_of
 
 MAX_POINTS = 100
 _STEP = 1_000

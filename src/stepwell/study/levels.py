@@ -7,9 +7,10 @@ from typing import get_args
 import tomli_w
 
 from stepwell.core.names import Level
+from stepwell.policy.intervals import Interval, needed_for, wilson
 from stepwell.study.curve import Curve, CurvePoint, draw
 from stepwell.study.labels import Measured
-from stepwell.study.statistics import Interval, clusters_of, needed_for, wilson
+from stepwell.study.statistics import clusters_of
 from stepwell.study.terminal import plain
 
 TARGETS: Mapping[Level, float] = {"strict": 0.99, "general": 0.95, "faq": 0.9}

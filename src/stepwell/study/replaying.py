@@ -11,9 +11,10 @@ import numpy as np
 from stepwell.core.names import LayerName, Level
 from stepwell.core.ports import EvictionPolicy
 from stepwell.core.vectors import Embedder
+from stepwell.policy.intervals import Interval, wilson
 from stepwell.study.arm import Arm, NotServed, Question, Semantics, Served
 from stepwell.study.blocks import blocks
-from stepwell.study.statistics import Interval, bootstrap, wilson
+from stepwell.study.statistics import bootstrap
 from stepwell.study.terminal import interval, share, table
 
 QUESTIONS_AT_ONCE = 512

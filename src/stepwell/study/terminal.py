@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-from stepwell.study.statistics import Interval
+from stepwell.policy.intervals import Interval
 
 Line = Sequence[tuple[float, float]]
 """Points from left to right, each ``(x, y)`` with y from 0 to 1."""

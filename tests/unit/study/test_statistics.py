@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from stepwell.study.statistics import ANYWHERE, bootstrap, clusters_of, needed_for, wilson
+from stepwell.policy.intervals import ANYWHERE, needed_for, wilson
+from stepwell.study.statistics import bootstrap, clusters_of
 
 
 @pytest.mark.parametrize(

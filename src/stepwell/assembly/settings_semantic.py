@@ -1,0 +1,108 @@
+"""The tables of the settings below ``[semantic]``."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from stepwell.assembly.settings_base import (
+    EnvName,
+    Name,
+    PositiveSeconds,
+    Similarity,
+    Table,
+    Text,
+    Url,
+)
+
+
+class Levels(Table, frozen=True):
+    """``[semantic.levels]``: what the acceptance levels mean. ``stepwell tune`` finds them."""
+
+    strict: Similarity | None = None
+    """Least cosine similarity for ``strict``. Default of each: as measured for the embedder."""
+    general: Similarity | None = None
+    """The same for ``general``."""
+    faq: Similarity | None = None
+    """The same for ``faq``."""
+
+
+class EmbeddingEndpoint(Table, frozen=True):
+    """``[semantic.endpoint]``: a server with OpenAI's ``/v1/embeddings``."""
+
+    base_url: Url
+    """With the version: ``http://127.0.0.1:8001/v1``."""
+    model: Text
+    """Name of the model there."""
+    dimensions: Annotated[int, Meta(ge=1, le=65_536)]
+    """Width of its vectors. A reply of another width is an error."""
+    ask_for_dimensions: bool = False
+    """Send ``dimensions`` along, for models that can shorten their vectors."""
+    window_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] = 512
+    """Longest text the model reads; longer ones are not looked up by meaning."""
+    api_key_env: EnvName | None = None
+    """Variable with the key to send."""
+    prefix: str = ""
+    """Put before every text, if the model was trained so (``query: ``)."""
+    revision: str = ""
+    """Change it when the server's model changes under the same name."""
+
+
+class Judge(Table, frozen=True):
+    """``[semantic.judge]``: what says whether an answer to other words is right."""
+
+    kind: Literal["model", "text", "embedding"] = "model"
+    """``model``: a model is asked. ``text``: equal or not, for short answers from a closed set.
+    ``embedding``: near by the layer's embedder, with the same numbers and negations."""
+    upstream: Name | None = None
+    """The model server to ask; by default the request's own, with the request's key."""
+    model: Text | None = None
+    """The model to ask; by default the request's own."""
+    max_per_minute: Annotated[int, Meta(ge=1, le=1_000_000)] = 60
+    """Answers each worker has judged in a minute at most."""
+    timeout_seconds: PositiveSeconds = 30
+    """How long it may take over one answer; nobody waits for it."""
+
+    def __post_init__(self) -> None:
+        if self.upstream is not None and self.model is None:
+            raise ValueError("upstream needs model: another server may not have the request's own")
+
+
+class Semantic(Table, frozen=True):
+    """``[semantic]``: answers to questions in other words."""
+
+    embedder: Literal["auto", "multilingual", "english", "endpoint", "off"] = "auto"
+    """What turns texts into vectors. ``multilingual``: English and Chinese, bundled. ``english``:
+    half the cost, bundled. ``endpoint``: a server. ``auto``: ``multilingual`` if it is installed,
+    else off."""
+    endpoint: EmbeddingEndpoint | None = None
+    timeout_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.05
+    """How long an embedding may take; the most that looking for other words adds to a miss."""
+    threads: Annotated[int, Meta(ge=1, le=256)] | None = None
+    """Texts a bundled embedder works on at a time. Default: one per core, at most 4."""
+    levels: Levels = field(default_factory=Levels)
+    policy: Literal["verified", "threshold"] = "verified"
+    """``threshold``: what is as similar as the level demands is served, unless the safety valve or
+    a judgement forbids it. ``verified``: an entry whose hits were judged has a boundary of its own
+    besides."""
+    reuse_similarity: Similarity | None = None
+    """From this similarity on, a question that is not near enough for its answer is handed to the
+    prefix layer as a hint. Default: as measured for the embedder."""
+    temperature_tolerance: Annotated[float, Meta(ge=0, le=2)] = 0.1
+    """How much the temperatures of two requests may differ."""
+    max_points: Annotated[int, Meta(ge=1, le=100_000_000)] = 1_000_000
+    """Questions that can be found by meaning; beyond, the next to expire leaves."""
+    sample_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Share of the answers to other words to be judged; each costs a new call, behind it."""
+    second_opinion: Literal["off", "judge"] = "off"
+    """``judge``: the model of ``[semantic.judge]`` must say that both questions have one answer."""
+    second_opinion_seconds: PositiveSeconds = 1.0
+    """How long that may take; without a clear yes in time, it is a miss."""
+    judge: Judge = field(default_factory=Judge)
+
+    def __post_init__(self) -> None:
+        if (self.embedder == "endpoint") != (self.endpoint is not None):
+            raise ValueError(
+                'embedder = "endpoint" needs [semantic.endpoint]'
+                if self.embedder == "endpoint"
+                else '[semantic.endpoint] goes with embedder = "endpoint"'
+            )
