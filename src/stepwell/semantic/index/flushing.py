@@ -9,11 +9,11 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from stepwell.core.names import Position
 from stepwell.core.vectors import Vectors
 from stepwell.semantic.index.delta import DeltaRow
 from stepwell.semantic.index.folder import Folder, new_name
 from stepwell.semantic.index.manifest import Manifest, SegmentRecord
+from stepwell.semantic.index.progress import Progress
 from stepwell.semantic.index.segment_files import write_dead, write_segment
 from stepwell.semantic.index.table import encoded_text, tabulate
 
@@ -42,7 +42,7 @@ def flush(
     current: Manifest,
     kept: Sequence[Kept],
     rows: Sequence[DeltaRow],
-    position: Position,
+    progress: Progress,
 ) -> None:
     """Publish ``kept`` and, as a segment, ``rows``. Call under `Folder.publishing`.
 
@@ -51,7 +51,7 @@ def flush(
         current: The manifest there is now.
         kept: Segments that go on.
         rows: Points of the delta, with distinct keys; may be none.
-        position: Up to which changes of the feed are in all that.
+        progress: What is in all that.
 
     Raises:
         OSError: Such as for a full disk. The manifest is the one it was.
@@ -61,7 +61,7 @@ def flush(
     try:
         if rows:
             segments.append(_written(folder, name, rows))
-        folder.publish(current.followed_by(tuple(segments), position))
+        folder.publish(current.followed_by(tuple(segments), progress))
     except BaseException:
         shutil.rmtree(folder.segment(name), ignore_errors=True)
         raise

@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from stepwell.core.names import Position
 from stepwell.semantic.index import manifest as manifests
 from stepwell.semantic.index.manifest import Damaged, Identity, Manifest, SegmentRecord
+from stepwell.semantic.index.progress import NOTHING
 
 Stamp = tuple[int, int, int]
 """Inode, time of change and size: which manifest the name means."""
@@ -75,7 +75,7 @@ class Folder:
             found = self.manifest()
             if found is not None:
                 return found
-        return Manifest(self.identity, new_name(), 0, Position(0))
+        return Manifest(self.identity, new_name(), 0, NOTHING)
 
     def publish(self, manifest: Manifest) -> None:
         """Make ``manifest`` the current one, and delete what it does not name.

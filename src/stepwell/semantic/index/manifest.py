@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from stepwell.core.names import Position
 from stepwell.semantic.index.layout import Shape
+from stepwell.semantic.index.progress import Progress
 
 FORMAT = 1
 """Raise it with anything that changes what a byte of a segment or a manifest means."""
@@ -57,8 +57,8 @@ class Manifest:
     lineage: str
     """Drawn when the directory was first written; another one is another index."""
     generation: int
-    position: Position
-    """Changes of the feed up to this one are in the segments: points, and removals."""
+    progress: Progress
+    """What is in the segments: points, and removals."""
     segments: tuple[SegmentRecord, ...] = ()
     format: int = FORMAT
 
@@ -66,9 +66,9 @@ class Manifest:
         """Return the segment of that name."""
         return next((segment for segment in self.segments if segment.name == name), None)
 
-    def followed_by(self, segments: tuple[SegmentRecord, ...], position: Position) -> "Manifest":
+    def followed_by(self, segments: tuple[SegmentRecord, ...], progress: Progress) -> "Manifest":
         """Return the next generation."""
-        return replace(self, generation=self.generation + 1, position=position, segments=segments)
+        return replace(self, generation=self.generation + 1, progress=progress, segments=segments)
 
 
 def encode(manifest: Manifest) -> bytes:

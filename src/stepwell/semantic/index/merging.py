@@ -170,7 +170,7 @@ def _publish(folder: Folder, job: Job, merged: Merged, record: SegmentRecord | N
                 dead_file = write_dead(directory, current.generation + 1, dead)
                 record = replace(record, dead=dead_file)
             others = (*others, record)
-        folder.publish(current.followed_by(others, current.position))
+        folder.publish(current.followed_by(others, current.progress))
         return True
 
 

@@ -243,6 +243,12 @@ class View:
         """Return the segments that were found to be broken since they were shown."""
         return [s for s in self._segments + self._orphans if s.broken is not None]
 
+    def note_broken(self, name: str, reason: str) -> None:
+        """Note that the segment of that name is not what was written."""
+        for segment in self.segments:
+            if segment.name == name:
+                segment.broken = reason
+
     def delta_rows(self) -> list[DeltaRow]:
         """Return the points of the delta; another thread may read them."""
         return self._delta.rows()
