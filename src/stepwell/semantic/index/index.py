@@ -184,6 +184,11 @@ class VectorIndex:
             self._sharing.generation,
         )
 
+    @property
+    def is_merging(self) -> bool:
+        """Whether a merge that this worker began goes on."""
+        return self._merger.is_running
+
     # -- files ------------------------------------------------------------------------------
 
     async def refresh(self) -> None:

@@ -43,6 +43,7 @@ def build(path: Path, vectors: Vectors, first_row: int) -> None:
     )
     index.cp.niter = _TRAINING_ROUNDS
     index.cp.spherical = True
+    index.cp.min_points_per_centroid = 1  # No warnings: the sample is as large as it should be.
     sample = np.random.default_rng(rows).choice(
         rows, min(rows, lists * _TRAINING_ROWS_PER_LIST), replace=False
     )

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from stepwell.core.names import Position
 
-
 _BEFORE_THE_FIRST = Position(0)
 
 
