@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from support import points
 
 from stepwell.semantic.index.index import VectorIndex
 
@@ -18,7 +17,7 @@ async def _closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
         made.append(index)
         make(index, *args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(points.VectorIndex, "__init__", note)
+    monkeypatch.setattr(VectorIndex, "__init__", note)
     yield
     for index in made:
         await index.aclose()

@@ -37,9 +37,13 @@ WORKER = TESTS / "support" / "vector_worker.py"
 
 def start(*command: str) -> subprocess.Popen[str]:
     """Start a process that finds the tests' modules."""
-    path = f"import sys; sys.path.insert(0, {str(TESTS)!r}); import runpy; sys.argv = {list(command)!r}; "
-    run = f"runpy.run_path({command[0]!r}, run_name='__main__')"
-    return subprocess.Popen([sys.executable, "-c", path + run], stdout=subprocess.PIPE, text=True)
+    program = f"""
+import runpy, sys
+sys.path.insert(0, {str(TESTS)!r})
+sys.argv = {list(command)!r}
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
 
 
 def start_worker(directory: Path, first: int, count: int) -> subprocess.Popen[str]:
@@ -174,23 +178,23 @@ async def test_a_full_disk(small_disk: Path) -> None:
     index = await open_index(
         directory, clock, events=events, bounds=Bounds(delta_points=20_000, fan=100)
     )
-    add_all(index, [str(n) for n in range(8_000)], vectors[:8_000])
-    assert await index.flush(progress(1, 8_000))
-    add_all(index, [str(n) for n in range(8_000, 20_000)], vectors[8_000:])
+    add_all(index, [str(n) for n in range(9_000)], vectors[:9_000])
+    assert await index.flush(progress(1, 9_000))
+    add_all(index, [str(n) for n in range(9_000, 20_000)], vectors[9_000:])
     generation = index.contents().generation
     assert not await index.flush(progress(2, 20_000))
     assert "No space left" in events.errors[0]
     assert index.contents().generation == generation
     assert index.contents().points == 20_000
-    assert find(index, vectors[4_001]) + find(index, vectors[18_000]) == ["4001", "18000"]
+    assert find(index, vectors[4_001]) + find(index, vectors[19_000]) == ["4001", "18000"]
     names = tuple(s.name for s in Folder(directory, IDENTITY).usable_manifest().segments)
     with pytest.raises(OSError, match="No space left"):
         merging.run(Job(str(directory), IDENTITY, (*names,), 100, 0.0))
     again = make_index(directory, clock, events=events)
     await again.refresh()
-    assert again.contents().points == 8_000
+    assert again.contents().points == 9_000
     assert again.gap is not None
-    assert again.gap.after == progress(1, 8_000)
+    assert again.gap.after == progress(1, 9_000)
     await asyncio.to_thread(mount, "-o", "remount,size=30m", str(small_disk))
     assert await index.flush(progress(2, 20_000))
     assert len(events.errors) == 1
