@@ -157,6 +157,13 @@ class SharedIndex(RuleBasedStateMachine):
         self._mind_the_gap(worker)
         self._read(worker, worker.at + changes)
 
+    @rule(number=workers, name=st.sampled_from(NAMES))
+    def miss(self, number: int, name: str) -> None:
+        """A worker notices that an entry is not in the store any more."""
+        key = CacheKey(make_id(name))
+        if key not in self.alive:
+            self.workers[number].index.remove(key)
+
     @rule(number=workers)
     def refresh(self, number: int) -> None:
         """Let a worker see what the other wrote."""

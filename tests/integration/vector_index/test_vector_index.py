@@ -259,6 +259,29 @@ async def test_changes_during_a_merge_are_kept(tmp_path: Path, clock: HandClock)
     assert find(index, VECTORS[150]) == ["5"]
 
 
+async def test_a_merge_keeps_the_newer_of_two_points(tmp_path: Path, clock: HandClock) -> None:
+    """Also where both are from one position, and the older was removed by this worker."""
+    index = await open_index(tmp_path, clock, bounds=Bounds(fan=2))
+    for expires_at in (2_000.0, 3_000.0):
+        assert index.add(make_point("a", expires_at=expires_at), VECTORS[0])
+        await index.flush(progress())
+    await merged(index)
+    assert index.contents().segments == 1
+    (found,) = index.search(make_id("partition"), VECTORS[0], 9, 0.0)
+    assert found.expires_at == 3_000.0
+
+
+async def test_a_point_that_was_removed_may_come_again(tmp_path: Path, clock: HandClock) -> None:
+    """Of the same position: nothing was invalidated between."""
+    index = await open_index(tmp_path, clock)
+    for _ in range(2):
+        index.add(make_point("a"), VECTORS[0])
+        await index.flush(progress())
+        assert find(index, VECTORS[0]) == ["a"]
+        index.remove(CacheKey(make_id("a")))
+        assert find(index, VECTORS[0]) == []
+
+
 async def test_the_next_to_expire_leave_when_there_are_too_many(
     tmp_path: Path, clock: HandClock
 ) -> None:

@@ -186,7 +186,7 @@ async def test_a_full_disk(small_disk: Path) -> None:
     assert "No space left" in events.errors[0]
     assert index.contents().generation == generation
     assert index.contents().points == 20_000
-    assert find(index, vectors[4_001]) + find(index, vectors[19_000]) == ["4001", "18000"]
+    assert find(index, vectors[4_001]) + find(index, vectors[19_000]) == ["4001", "19000"]
     names = tuple(s.name for s in Folder(directory, IDENTITY).usable_manifest().segments)
     with pytest.raises(OSError, match="No space left"):
         merging.run(Job(str(directory), IDENTITY, (*names,), 100, 0.0))

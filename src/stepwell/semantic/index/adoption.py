@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from stepwell.semantic.index.folder import Folder, Stamp
-from stepwell.semantic.index.live import RowState
 from stepwell.semantic.index.manifest import Damaged, Manifest, SegmentRecord
 from stepwell.semantic.index.segment import Segment, noting_damage, open_segment
 from stepwell.semantic.index.segment_files import read_dead
@@ -88,10 +87,6 @@ def _carry_over(held: Mapping[str, Segment], adoption: Adoption) -> None:
     for old in held.values():
         if old.name in kept or old.broken is not None:
             continue
-        with noting_damage(old):
-            keys, positions = old.removed()
-            for segment in adoption.fresh:
-                with noting_damage(segment):
-                    numbers, rows = segment.find_all(keys)
-                    older = segment.positions(rows) <= positions[numbers]
-                    segment.live.mark(rows[older], RowState.REMOVED)
+        for segment in adoption.fresh:
+            with noting_damage(old):
+                old.remove_copies(segment)

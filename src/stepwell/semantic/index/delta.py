@@ -1,7 +1,7 @@
 """The points of one worker that no segment holds yet. No I/O."""
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,21 +16,26 @@ DeltaRow = tuple[Point, Vectors, int]
 """A point, and the matrix and the row its vector stands in."""
 
 _FIRST_ROWS = 4
+_MOST_ROWS = 512
+"""Rows of a block: what is copied at once when it grows or is packed."""
+
+_BUCKET_SECONDS = 60.0
+
 _POINT_BYTES = 800
 """Charged for a point's objects and its place in the tables, vector and text apart."""
 
 
 class Delta:
-    """Points by key, and the vectors of each partition in a block that is scanned exactly.
+    """Points by key, and the vectors of each partition in blocks that are scanned exactly.
 
     Searches are safe on any thread; everything else belongs to one.
     """
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
-        self._blocks: dict[bytes, _Block] = {}
+        self._blocks: dict[bytes, list[_Block]] = {}
         self._places: dict[CacheKey, tuple[_Block, int]] = {}
-        self._expiries: list[tuple[float, CacheKey]] = []
+        self._expiries = _Expiries()
         self.size_bytes = 0
 
     def __len__(self) -> int:
@@ -44,15 +49,12 @@ class Delta:
     def put(self, point: Point, vector: Vector) -> None:
         """Take ``point``, in place of what is under its key."""
         self.discard(point.key)
-        block = self._blocks.get(point.partition)
-        if block is None:
-            block = self._blocks[point.partition] = _Block(point.partition, self.dimensions)
-        self._places[point.key] = block, block.append(point, vector)
+        blocks = self._blocks.setdefault(point.partition, [])
+        if not blocks or blocks[-1].is_full:
+            blocks.append(_Block(self.dimensions))
+        self._places[point.key] = blocks[-1], blocks[-1].append(point, vector)
+        self._expiries.add(point)
         self.size_bytes += self._charge(point)
-        heapq.heappush(self._expiries, (point.expires_at, point.key))
-        if len(self._expiries) > 2 * len(self._places) + 64:
-            self._expiries = [(p.expires_at, p.key) for p in self.points()]
-            heapq.heapify(self._expiries)
 
     def discard(self, key: CacheKey) -> bool:
         """Forget the point under ``key``; return whether there was one."""
@@ -61,16 +63,12 @@ class Delta:
             return False
         block, row = place
         point = block.remove(row)
+        self._expiries.discard(point)
         self.size_bytes -= self._charge(point)
-        if block.live == 0:
-            self._blocks.pop(block.partition)
-        elif block.dead > block.live + _FIRST_ROWS:
-            # Searches on other threads keep the old block.
-            packed = block.packed()
-            self._blocks[block.partition] = packed
-            for new_row, kept in enumerate(packed.points):
-                if kept is not None:
-                    self._places[kept.key] = packed, new_row
+        if block.dead > block.live:
+            self._pack(self._blocks[point.partition], block)
+            if not self._blocks[point.partition]:
+                del self._blocks[point.partition]
         return True
 
     def remove_where(self, selector: Selector, before: Position) -> list[Point]:
@@ -82,13 +80,16 @@ class Delta:
 
     def drop_expired(self, now: float) -> None:
         """Forget what has expired."""
-        while self._expiries and self._expiries[0][0] <= now:
-            self._pop_first()
+        for key in self._expiries.up_to(now):
+            point = self.get(key)
+            if point is not None and point.expires_at <= now:
+                self.discard(key)
 
     def drop_first_to_expire(self) -> None:
-        """Forget the point that would expire first."""
-        while self._expiries and not self._pop_first():
-            pass
+        """Forget one of the points that expire first, to the minute."""
+        key = self._expiries.first()
+        if key is not None:
+            self.discard(key)
 
     def first_expiries(self, count: int) -> list[float]:
         """Return when the ``count`` points that expire first do so, ascending."""
@@ -114,31 +115,72 @@ class Delta:
 
     def size_of(self, partition: bytes) -> int:
         """Return how many rows a search of ``partition`` scans."""
-        block = self._blocks.get(partition)
-        return 0 if block is None else len(block.points)
+        return sum(len(block.points) for block in tuple(self._blocks.get(partition, ())))
 
     def nearest(
         self, partition: bytes, vector: Vector, k: int, now: float
-    ) -> Sequence[tuple[float, Point]]:
-        """Return up to ``k`` points of ``partition`` and their cosines, in no order."""
-        block = self._blocks.get(partition)
-        return () if block is None else block.nearest(vector, k, now)
+    ) -> list[tuple[float, Point]]:
+        """Return up to ``k`` points of ``partition`` and their cosines, best first."""
+        found: list[tuple[float, Point]] = []
+        for block in tuple(self._blocks.get(partition, ())):
+            found += block.nearest(vector, k, now)
+        found.sort(key=_cosine, reverse=True)
+        return found[:k]
 
-    def _pop_first(self) -> bool:
-        expires_at, key = heapq.heappop(self._expiries)
-        point = self.get(key)
-        # An older point's expiry, if the point has been replaced.
-        return point is not None and point.expires_at == expires_at and self.discard(key)
+    def _pack(self, blocks: list["_Block"], block: "_Block") -> None:
+        """Put a block without dead rows in the place of ``block``, or nothing if it is empty."""
+        place = blocks.index(block)
+        if not block.live:
+            del blocks[place]
+            return
+        # Searches on other threads keep the old block.
+        blocks[place] = packed = block.packed()
+        for row, point in enumerate(packed.points):
+            if point is not None:
+                self._places[point.key] = packed, row
 
     def _charge(self, point: Point) -> int:
         return _POINT_BYTES + 4 * self.dimensions + 4 * len(point.text)
 
 
-class _Block:
-    """One partition. Rows are only appended, so that what a search has read stays true."""
+class _Expiries:
+    """Keys by the minute their points expire in: a key costs the same however many there are."""
 
-    def __init__(self, partition: bytes, dimensions: int, rows: int = _FIRST_ROWS) -> None:
-        self.partition = partition
+    def __init__(self) -> None:
+        self._buckets: dict[float, dict[CacheKey, None]] = {}
+        self._order: list[float] = []
+
+    def add(self, point: Point) -> None:
+        bucket = point.expires_at // _BUCKET_SECONDS
+        if bucket not in self._buckets:
+            self._buckets[bucket] = {}
+            heapq.heappush(self._order, bucket)
+        self._buckets[bucket][point.key] = None
+
+    def discard(self, point: Point) -> None:
+        bucket = point.expires_at // _BUCKET_SECONDS
+        self._buckets[bucket].pop(point.key)
+
+    def up_to(self, now: float) -> list[CacheKey]:
+        """Return the keys of all points that may have expired."""
+        self._drop_empty()
+        last = now // _BUCKET_SECONDS
+        return [key for bucket in self._order if bucket <= last for key in self._buckets[bucket]]
+
+    def first(self) -> CacheKey | None:
+        """Return a key of the first minute."""
+        self._drop_empty()
+        return next(iter(self._buckets[self._order[0]])) if self._order else None
+
+    def _drop_empty(self) -> None:
+        while self._order and not self._buckets[self._order[0]]:
+            del self._buckets[heapq.heappop(self._order)]
+
+
+class _Block:
+    """Some rows of one partition. Rows are only appended: what a search has read stays true."""
+
+    def __init__(self, dimensions: int, rows: int = _FIRST_ROWS) -> None:
         self.vectors: Vectors = np.empty((rows, dimensions), np.float32)
         self._expires: npt.NDArray[np.float64] = np.empty(rows, np.float64)
         self.points: list[Point | None] = []
@@ -148,6 +190,11 @@ class _Block:
     def live(self) -> int:
         """Points in it."""
         return len(self.points) - self.dead
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next point belongs into another block."""
+        return len(self.points) >= _MOST_ROWS
 
     def append(self, point: Point, vector: Vector) -> int:
         """Add a row and return its number."""
@@ -174,7 +221,7 @@ class _Block:
     def packed(self) -> "_Block":
         """Return a block without the dead rows."""
         rows = [row for row, point in enumerate(self.points) if point is not None]
-        block = _Block(self.partition, self.vectors.shape[1], len(rows) + _FIRST_ROWS)
+        block = _Block(self.vectors.shape[1], len(rows) + _FIRST_ROWS)
         block.vectors[: len(rows)] = self.vectors[rows]
         block._expires[: len(rows)] = self._expires[rows]
         block.points = [self.points[row] for row in rows]
@@ -187,12 +234,16 @@ class _Block:
         live = self._expires[:count] > now
         if not live.all():
             cosines[~live] = -np.inf
-        best = range(count) if count <= k else np.argpartition(cosines, count - k)[count - k :]
+        best = range(count) if count <= k else cosines.argpartition(-k)[-k:].tolist()
         return [
             (float(cosines[row]), point)
             for row in best
             if live[row] and (point := points[row]) is not None
         ]
+
+
+def _cosine(found: tuple[float, Point]) -> float:
+    return found[0]
 
 
 def _grown(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -63,8 +63,8 @@ class InvertedFile:
     selected: faiss.SearchParametersIVF
     """Leaves out rows whose bit in the segment's bitmap is not set."""
 
-    def nearest(self, vector: Vector, count: int, *, whole: bool) -> npt.NDArray[np.int64]:
-        """Return up to ``count`` rows of the segment near ``vector``.
+    def nearest(self, vector: Vector, count: int, *, whole: bool) -> list[int]:
+        """Return up to ``count`` rows of the segment near ``vector``; -1 for none.
 
         Args:
             vector: Shape ``(dimensions,)``.
@@ -73,8 +73,8 @@ class InvertedFile:
         """
         params = self.everything if whole else self.selected
         _, rows = self.index.search(vector.reshape(1, -1), count, params=params)
-        found: npt.NDArray[np.int64] = rows[0]
-        return found[found >= 0]
+        found: list[int] = rows[0].tolist()
+        return found
 
 
 def map_file(

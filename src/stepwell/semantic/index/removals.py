@@ -36,6 +36,10 @@ class RecentRemovals:
         if len(self._keys) > _KEYS:
             self._keys.popitem(last=False)
 
+    def forget_key(self, key: CacheKey) -> None:
+        """Note that there is a newer point under ``key``."""
+        self._keys.pop(key, None)
+
     def add_selector(self, selector: Selector, before: Position) -> None:
         """Note an invalidation."""
         self._selectors.append(Removal(before, selector))

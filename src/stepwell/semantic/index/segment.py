@@ -22,8 +22,9 @@ from stepwell.semantic.index.table import decoded_groups, tag_number
 
 Rows = npt.NDArray[np.intp]
 
-_SPARE = 2
-"""Candidates an inverted file is asked for, for each that is wanted: its scores are rounded."""
+_SPARE = 4
+"""So many more candidates than are wanted an inverted file is asked for: its scores are rounded,
+by 5e-5 at most, so that the last of two that are as near may come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +111,10 @@ class Segment:
         if index is None:
             return self._scan(start, stop, vector, k)
         self._check_ivf(start)
-        rows = index.nearest(vector, max(_SPARE * k, 16), whole=self.live.all_live())
-        rows = rows[(rows >= start) & (rows < stop)]
-        rows = rows[self.live.is_live(rows)]
-        if not len(rows):
-            return Near.none()
-        return Near(rows, self._read_vectors(rows) @ vector)
+        whole = self.live.all_live()
+        # Rows are named by a mapped file: believe none that is not of this partition.
+        rows = [r for r in index.nearest(vector, k + _SPARE, whole=whole) if start <= r < stop]
+        return Near(np.array(rows, np.intp), self._read_vectors(rows) @ vector)
 
     def _scan(self, start: int, stop: int, vector: Vector, k: int) -> Near:
         cosines = self._files.vectors[start:stop] @ vector
@@ -127,12 +126,12 @@ class Segment:
             rows = rows[cosines[rows] > -np.inf]
         return Near(rows + start, cosines[rows])
 
-    def _read_vectors(self, rows: Rows) -> npt.NDArray[np.float32]:
+    def _read_vectors(self, rows: list[int]) -> npt.NDArray[np.float32]:
         # Read, not mapped: a fault would make 16 pages resident for one row of 1.5 KB.
         size = self._files.vectors.shape[1] * 4
         read = self._files.vectors_file.read
-        content = b"".join([read(row * size, size) for row in rows.tolist()])
-        return np.frombuffer(content, np.float32).reshape(len(rows), -1)
+        content = b"".join([read(row * size, size) for row in rows])
+        return np.frombuffer(content, np.float32).reshape(len(rows), size // 4)
 
     def candidates(self, near: Sequence[tuple[float, int]], now: float) -> list[Candidate]:
         """Return what stands in rows that `nearest` found, in order, but for expired ones.
@@ -215,11 +214,17 @@ class Segment:
         record = self._records[row]
         return int(record["position"]), float(record["expires"])
 
-    def removed(self) -> tuple[list[CacheKey], npt.NDArray[np.int64]]:
-        """Return the keys of the rows that were removed, and the position of each."""
+    def remove_copies(self, other: "Segment") -> None:
+        """Remove from ``other`` what was removed here: rows of the same keys that are not newer."""
         self.check()
-        rows = np.flatnonzero(self.live.states == RowState.REMOVED)
-        return [CacheKey(key.tobytes()) for key in self._records["key"][rows]], self.positions(rows)
+        gone = np.flatnonzero(self.live.states == RowState.REMOVED)
+        records = self._records[gone]
+        numbers, rows = other.find_all([CacheKey(key.tobytes()) for key in records["key"]])
+        mine, theirs = records[numbers], other._records[rows]  # noqa: SLF001 - one of us
+        newer = (theirs["position"] > mine["position"]) | (
+            (theirs["position"] == mine["position"]) & (theirs["expires"] > mine["expires"])
+        )
+        other.live.mark(rows[~newer], RowState.REMOVED)
 
     def remove(self, selector: Selector, before: Position) -> int:
         """Remove the rows that ``selector`` means, from before ``before``; return how many.

@@ -17,7 +17,7 @@ from stepwell.semantic.index.removals import RecentRemovals
 from stepwell.semantic.index.segment import Near, Rows, Segment, noting_damage
 from stepwell.semantic.index.tiers import Size
 
-_AT_ONCE = 256
+_AT_ONCE = 128
 """Points moved between delta and segments in one step, so that no search waits for long."""
 
 
@@ -85,6 +85,7 @@ class View:
             else:
                 segment.live.remove(row)
         self._delta.put(point, vector)
+        self._removals.forget_key(point.key)
         self._keep_bounds()
         return True
 

@@ -99,12 +99,34 @@ def test_a_search_that_is_under_way_is_not_disturbed(delta: Delta) -> None:
 
 
 def test_the_next_to_expire_leaves_first(delta: Delta) -> None:
-    """By its present expiry, not by an earlier one."""
-    fill(delta, 3)
+    """By its present expiry, not by an earlier one; to the minute."""
+    for number in range(3):
+        delta.put(make_point(str(number), expires_at=100.0 * number), VECTORS[number])
     delta.put(make_point("0", expires_at=500.0), VECTORS[0])
     delta.drop_first_to_expire()
     assert names(delta, 0, k=9) == {"0", "2"}
-    assert delta.first_expiries(1) == [102.0]
+    assert delta.first_expiries(1) == [200.0]
+    delta.drop_first_to_expire()
+    delta.drop_first_to_expire()
+    delta.drop_first_to_expire()
+    assert len(delta) == 0
+
+
+def test_a_large_partition(delta: Delta) -> None:
+    """Is scanned whole, and the blocks it is kept in are packed one by one."""
+    vectors = make_vectors(2_000, seed=7)
+    for number, vector in enumerate(vectors):
+        delta.put(make_point(str(number)), vector)
+    for number in range(0, 1_000, 2):
+        delta.discard(CacheKey(make_id(str(number))))
+    for number in range(500):
+        delta.discard(CacheKey(make_id(str(number))))
+    assert len(delta) == 1_250
+    assert delta.size_of(make_id("partition")) < 2_000
+    for number in (501, 777, 999, 1_000, 1_999):
+        (cosine, point), *_ = delta.nearest(make_id("partition"), vectors[number], 5, 0.0)
+        assert point.text == f"text of {number}"
+        assert cosine == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
