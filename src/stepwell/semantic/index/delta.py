@@ -91,9 +91,9 @@ class Delta:
         if key is not None:
             self.discard(key)
 
-    def first_expiries(self, count: int) -> list[float]:
-        """Return when the ``count`` points that expire first do so, ascending."""
-        return heapq.nsmallest(count, (point.expires_at for point in self.points()))
+    def first_to_expire(self, count: int) -> list[Point]:
+        """Return the ``count`` points that expire first, in that order. Looks at all."""
+        return heapq.nsmallest(count, self.points(), key=_expiry)
 
     def points(self) -> Iterator[Point]:
         """Yield the points, oldest first."""
@@ -240,6 +240,10 @@ class _Block:
             for row in best
             if live[row] and (point := points[row]) is not None
         ]
+
+
+def _expiry(point: Point) -> float:
+    return point.expires_at
 
 
 def _cosine(found: tuple[float, Point]) -> float:

@@ -142,14 +142,15 @@ class View:
         expiries = [
             segment.live.expires(rows) for segment, rows in zip(segments, firsts, strict=True)
         ]
-        expiries.append(np.array(self._delta.first_expiries(excess)))
+        points = self._delta.first_to_expire(excess)
+        expiries.append(np.array([point.expires_at for point in points]))
         source_of = np.repeat(np.arange(len(expiries)), [len(found) for found in expiries])
         chosen = source_of[np.argsort(np.concatenate(expiries), kind="stable")[:excess]]
         counts = np.bincount(chosen, minlength=len(expiries)).tolist()
         for segment, rows, count in zip(segments, firsts, counts, strict=False):
             segment.live.mark(rows[:count], RowState.REMOVED)
-        for _ in range(counts[-1]):
-            self._delta.drop_first_to_expire()
+        for point in points[: counts[-1]]:
+            self._delta.discard(point.key)
         return excess
 
     def drop_orphans(self) -> None:

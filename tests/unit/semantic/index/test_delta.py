@@ -105,7 +105,7 @@ def test_the_next_to_expire_leaves_first(delta: Delta) -> None:
     delta.put(make_point("0", expires_at=500.0), VECTORS[0])
     delta.drop_first_to_expire()
     assert names(delta, 0, k=9) == {"0", "2"}
-    assert delta.first_expiries(1) == [200.0]
+    assert [point.expires_at for point in delta.first_to_expire(1)] == [200.0]
     delta.drop_first_to_expire()
     delta.drop_first_to_expire()
     delta.drop_first_to_expire()
