@@ -8,6 +8,9 @@ import numpy.typing as npt
 
 Rows = npt.NDArray[np.uint32]
 
+_MANY = 8
+"""One row in so many is more work one by one than all at once."""
+
 _WINDOW = 65_536
 """Rows looked at in one step for those that expire first."""
 
@@ -155,6 +158,11 @@ class LiveRows:
 
     def _write_bits(self, rows: npt.NDArray[np.integer]) -> None:
         """Write the bits of ``rows``, which are distinct, anew. Call under the guard."""
+        if len(rows) * _MANY > len(self.states):
+            on = (self.states == RowState.HELD) & (self._expires > self._now)
+            bits = np.packbits(on, bitorder="little")
+            self.bitmap[: len(bits)] = bits
+            return
         on = (self.states[rows] == RowState.HELD) & (self._expires[rows] > self._now)
         places = rows >> 3
         masks = np.left_shift(np.uint8(1), (rows & 7).astype(np.uint8))
