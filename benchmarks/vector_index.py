@@ -41,7 +41,6 @@ from stepwell.semantic.index.index import VectorIndex
 from stepwell.semantic.index.manifest import Identity
 from stepwell.semantic.index.merging import Job
 from stepwell.semantic.index.point import Group, Point
-from stepwell.semantic.index.progress import Progress
 
 DIMENSIONS = 384
 IDENTITY = Identity("benchmark", DIMENSIONS)
@@ -122,8 +121,8 @@ async def build(directory: Path, vectors: Vectors) -> dict[str, float]:
     for number, vector in enumerate(vectors):
         index.add(make_point(number), vector)
         if number % BULK.delta_points == BULK.delta_points - 1:
-            await index.flush(Progress())
-    await index.flush(Progress())
+            await index.flush(Position(0))
+    await index.flush(Position(0))
     await index.aclose()
     return merge_all(directory)
 
@@ -325,7 +324,7 @@ class Lateness:
 async def keep_up(index: VectorIndex) -> None:
     """Maintain ten times a second, until cancelled."""
     while True:
-        await index.maintain(Progress())
+        await index.maintain(Position(0))
         await asyncio.sleep(0.1)
 
 
@@ -379,10 +378,10 @@ async def measure_inserts(directory: Path, vectors: Vectors) -> dict[str, object
 
 async def settled(index: VectorIndex) -> None:
     """Maintain until no merge is due."""
-    await index.maintain(Progress())
+    await index.maintain(Position(0))
     while index.is_merging:
         await asyncio.sleep(0.1)
-        await index.maintain(Progress())
+        await index.maintain(Position(0))
 
 
 async def measure_churn(directory: Path, base: Vectors | None, count: int) -> dict[str, object]:
@@ -420,7 +419,7 @@ async def replace(index: VectorIndex, rows: Iterable[int], vectors: Vectors, ver
     for count, row in enumerate(rows):
         index.add(make_point(row, version), vectors[row])
         if count % 500 == 499:
-            await index.maintain(Progress())
+            await index.maintain(Position(0))
 
 
 def chosen_sizes(text: str | None, *, smoke: bool) -> Iterator[int]:

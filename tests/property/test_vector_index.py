@@ -16,7 +16,7 @@ from support.points import IDENTITY, Degradations, make_group, make_id, make_ind
 from support.points import make_vectors as unit_vectors
 
 from stepwell.core.entry import Selector
-from stepwell.core.names import CacheKey, Namespace, Position
+from stepwell.core.names import Arrival, CacheKey, Namespace, Position
 from stepwell.core.vectors import Vector
 from stepwell.semantic.index import merging
 from stepwell.semantic.index.bounds import Bounds
@@ -45,7 +45,7 @@ class Put:
 
     point: Point
     vector: Vector
-    fills: int
+    arrival: int
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class SharedIndex(RuleBasedStateMachine):
         self.clock = HandClock(0.0)
         self.log: list[Put | Gone] = []
         self.position = 0
-        self.fills = 0
+        self.arrivals = 0
         self.alive: dict[CacheKey, Put] = {}
         self.workers = [Worker(self.directory, self.clock) for _ in range(2)]
         for worker in self.workers:
@@ -130,8 +130,8 @@ class SharedIndex(RuleBasedStateMachine):
         before = self.alive.get(point.key)
         if before is not None and before.point.expires_at >= point.expires_at:
             return
-        self.fills += 1
-        self.alive[point.key] = put = Put(point, VECTORS[vector], self.fills)
+        self.arrivals += 1
+        self.alive[point.key] = put = Put(point, VECTORS[vector], self.arrivals)
         self.log.append(put)
 
     @rule(selector=selectors)
@@ -174,7 +174,8 @@ class SharedIndex(RuleBasedStateMachine):
         """Let a worker write."""
         worker = self.workers[number]
         self._mind_the_gap(worker)
-        self.run(worker.index.flush(self._progress(worker)))
+        read = self._progress(worker)
+        self.run(worker.index.flush(read.position, read.arrival))
 
     @rule(chosen=st.sets(st.integers(0, 5), min_size=1))
     def merge(self, chosen: set[int]) -> None:
@@ -251,7 +252,7 @@ class SharedIndex(RuleBasedStateMachine):
 
     def _is_in(self, change: Put | Gone, progress: Progress) -> bool:
         if isinstance(change, Put):
-            return change.fills <= progress.fills
+            return change.arrival <= progress.arrival
         return change.position <= progress.position
 
     def _read(self, worker: Worker, until: int) -> None:
@@ -267,7 +268,7 @@ class SharedIndex(RuleBasedStateMachine):
         read = self.log[: worker.at]
         return Progress(
             Position(max((c.position for c in read if isinstance(c, Gone)), default=0)),
-            max((c.fills for c in read if isinstance(c, Put)), default=0),
+            Arrival(max((c.arrival for c in read if isinstance(c, Put)), default=0)),
         )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepwell.core.clock import Clock
 from stepwell.core.events import Degraded, Event
-from stepwell.core.names import CacheKey, Namespace, Position
+from stepwell.core.names import Arrival, CacheKey, Namespace, Position
 from stepwell.core.vectors import Vector, Vectors
 from stepwell.semantic.index.bounds import Bounds
 from stepwell.semantic.index.index import VectorIndex
@@ -123,9 +123,9 @@ def add_all(index: VectorIndex, names: Sequence[str], vectors: Vectors) -> None:
         index.add(make_point(name), vector)
 
 
-def progress(position: int = 0, fills: int = 0) -> Progress:
+def progress(position: int = 0, arrival: int = 0) -> Progress:
     """Return a progress."""
-    return Progress(Position(position), fills)
+    return Progress(Position(position), Arrival(arrival))
 
 
 def texts(candidates: Iterable[Candidate]) -> list[str]:

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 from stepwell.core.clock import SystemClock
+from stepwell.core.names import Position
 from stepwell.semantic.index.bounds import Bounds
-from support.points import Degradations, make_point, make_vectors, open_index, progress
+from support.points import Degradations, make_point, make_vectors, open_index
 
 BOUNDS = Bounds(delta_points=40, ivf_rows=100, nprobe=1_000, fan=2)
 """So small that it writes and merges all the time."""
@@ -31,13 +32,13 @@ async def work(directory: Path, first: int, count: int) -> int:
     for number in range(first, first + count):
         index.add(make_point(str(number), expires_at=LATER), vectors[number])
         if number % 20 == 19:
-            await index.maintain(progress())
+            await index.maintain(Position(0))
             written = number + 1 - first - index.contents().delta_points
             say(str(written))
-    await index.flush(progress())
+    await index.flush(Position(0))
     async with asyncio.timeout(60):
         while index.is_merging:
-            await index.maintain(progress())
+            await index.maintain(Position(0))
             await asyncio.sleep(0.01)
     say("\n".join(["done", *events.errors]))
     await index.aclose()

@@ -16,7 +16,7 @@ from stepwell.core.events import Degraded
 from stepwell.core.judgement import Judgement
 from stepwell.core.names import Arrival, CacheKey, Position
 from stepwell.core.ports import Arrivals, EventSink, Judgements
-from stepwell.semantic.index.index import Gap
+from stepwell.semantic.index.progress import Gap
 from stepwell.semantic.layer import SemanticLayer
 
 POLL_SECONDS = 0.25

@@ -23,7 +23,7 @@ from support.points import (
 )
 
 from stepwell.core.entry import Selector
-from stepwell.core.names import CacheKey, Position
+from stepwell.core.names import Arrival, CacheKey, Position
 from stepwell.semantic.index.bounds import Bounds
 from stepwell.semantic.index.folder import Folder
 from stepwell.semantic.index.index import VectorIndex
@@ -44,10 +44,10 @@ def clock() -> HandClock:
 async def merged(index: VectorIndex) -> None:
     """Maintain until no merge is due or running."""
     async with asyncio.timeout(60):
-        await index.maintain(progress())
+        await index.maintain(Position(0))
         while index.is_merging:
             await asyncio.sleep(0.05)
-            await index.maintain(progress())
+            await index.maintain(Position(0))
 
 
 async def test_a_point_is_found_at_once_and_after_a_flush(tmp_path: Path, clock: HandClock) -> None:
@@ -60,7 +60,7 @@ async def test_a_point_is_found_at_once_and_after_a_flush(tmp_path: Path, clock:
         (found,) = index.search(point.partition, query, 5, 0.0)
         assert found[:5] == (point.key, point.text, 0.7, point.expires_at, 3)
         assert found.similarity == pytest.approx(float(VECTORS[0] @ query), abs=1e-6)
-        assert await index.flush(progress())
+        assert await index.flush(Position(0))
         assert index.contents().delta_points == 0
     (opposite,) = index.search(point.partition, -VECTORS[0], 5, 0.0)
     assert opposite.similarity == 0.0
@@ -70,7 +70,7 @@ async def test_a_restart_finds_all_without_their_vectors(tmp_path: Path, clock: 
     """And is told from where on it must read the store."""
     index = await open_index(tmp_path, clock)
     add_all(index, NAMES, VECTORS)
-    await index.flush(progress(7, 200))
+    await index.flush(Position(7), Arrival(200))
     await index.aclose()
     again = make_index(tmp_path, clock)
     await again.refresh()
@@ -86,7 +86,7 @@ async def test_partitions_do_not_starve_each_other(tmp_path: Path, clock: HandCl
     for number, vector in enumerate(near):
         index.add(make_point(f"near {number}", partition="crowded"), vector)
         if number % 30 == 29:
-            await index.flush(progress())
+            await index.flush(Position(0))
     for number in range(3):
         index.add(make_point(f"own {number}", partition="own"), VECTORS[number + 1])
     await merged(index)
@@ -108,9 +108,9 @@ async def test_dead_points_leave_room_for_live_ones(
         expires_at = 2_000.0 if number % 2 else LATER
         index.add(make_point(str(number), expires_at=expires_at), vector)
         if number % 30 == 29:
-            await index.flush(progress())
+            await index.flush(Position(0))
     index.add(make_point("live"), make_near(VECTORS[:1], 0.9)[0])
-    await index.flush(progress())
+    await index.flush(Position(0))
     await merged(index)
     assert index.contents().segments == 1
     for number in range(0, 120, 2):
@@ -127,7 +127,7 @@ async def test_another_worker_sees_a_flush_and_keeps_its_own(
     first, second = [await open_index(tmp_path, clock) for _ in range(2)]
     add_all(first, NAMES[:100], VECTORS[:100])
     add_all(second, NAMES[50:150], VECTORS[50:150])
-    await first.flush(progress())
+    await first.flush(Position(0))
     assert find(second, VECTORS[0]) != ["0"]
     await second.refresh()
     assert second.contents().delta_points == 50
@@ -142,12 +142,12 @@ async def test_a_newer_point_wins_over_a_written_one(tmp_path: Path, clock: Hand
     first, second = [await open_index(tmp_path, clock) for _ in range(2)]
     first.add(make_point("a", position=1), VECTORS[0])
     second.add(make_point("a", position=2), VECTORS[1])
-    await first.flush(progress(2))
+    await first.flush(Position(2))
     await second.refresh()
     (found,) = second.search(make_id("partition"), VECTORS[0], 9, 0.0)
     assert (found.position, found.similarity < 0.9) == (2, True)
     assert not second.add(make_point("a", position=1), VECTORS[0])
-    await second.flush(progress(2))
+    await second.flush(Position(2))
     for index in (second, first, await open_index(tmp_path, clock)):
         await index.refresh()
         assert [c.position for c in index.search(make_id("partition"), VECTORS[0], 9, 0.0)] == [2]
@@ -161,13 +161,13 @@ async def test_removals_outlive_a_restart(tmp_path: Path, clock: HandClock) -> N
         index.add(
             make_point(str(number), group=group, tags=(f"tag {number % 5}",)), VECTORS[number]
         )
-    await index.flush(progress())
+    await index.flush(Position(0))
     namespace = make_group(1).namespace
     assert index.remove_where(Selector(namespace=namespace, tag="tag 2"), Position(1)) == 7
     assert index.remove(CacheKey(make_id("0")))
     assert not index.remove(CacheKey(make_id("0")))
     assert index.contents().points == 92
-    await index.flush(progress(1))
+    await index.flush(Position(1))
     again = await open_index(tmp_path, clock)
     assert again.contents().points == 92
     gone = {str(n) for n in range(100) if n % 3 == 1 and n % 5 == 2} | {"0"}
@@ -182,10 +182,10 @@ async def test_a_worker_that_is_behind_does_not_bring_removed_points_back(
     behind.add(make_point("a"), VECTORS[0])
     ahead.remove_where(Selector(), Position(1))
     ahead.add(make_point("b", position=1), VECTORS[1])
-    assert await ahead.flush(progress(1))
-    assert not await behind.flush(progress(0))
+    assert await ahead.flush(Position(1))
+    assert not await behind.flush(Position(0))
     behind.remove_where(Selector(), Position(1))
-    assert await behind.flush(progress(1))
+    assert await behind.flush(Position(1))
     await ahead.refresh()
     assert find(ahead, VECTORS[0], k=9) == ["b"]
 
@@ -200,7 +200,7 @@ async def test_a_removal_reaches_what_another_writes_later(
     behind.add(make_point("kept"), VECTORS[2])
     ahead.remove_where(Selector(tag="t"), Position(1))
     ahead.remove(CacheKey(make_id("named")), Position(2))
-    await behind.flush(progress())
+    await behind.flush(Position(0))
     await ahead.refresh()
     assert find(ahead, VECTORS[0], k=9) == ["kept"]
 
@@ -210,7 +210,7 @@ async def test_merging_drops_the_dead(tmp_path: Path, clock: HandClock) -> None:
     index = await open_index(tmp_path, clock, bounds=SMALL)
     for part in range(5):
         add_all(index, NAMES[part * 40 : part * 40 + 40], VECTORS[part * 40 : part * 40 + 40])
-        await index.flush(progress())
+        await index.flush(Position(0))
     await merged(index)
     before = _size(tmp_path)
     for name in NAMES[:120]:
@@ -243,14 +243,14 @@ async def test_changes_during_a_merge_are_kept(tmp_path: Path, clock: HandClock)
     index = await open_index(tmp_path, clock, bounds=SMALL)
     for part in range(5):
         add_all(index, NAMES[part * 40 : part * 40 + 40], VECTORS[part * 40 : part * 40 + 40])
-        await index.flush(progress())
-    await index.maintain(progress())
+        await index.flush(Position(0))
+    await index.maintain(Position(0))
     assert index.is_merging
     index.remove(CacheKey(make_id("3")))
     index.remove_where(Selector(key=CacheKey(make_id("4"))), Position(1))
     index.add(make_point("5", position=1), VECTORS[150])
     index.remove(CacheKey(make_id("150")))
-    await index.flush(progress())
+    await index.flush(Position(0))
     index.remove(CacheKey(make_id("6")))
     await merged(index)
     assert index.contents().points == 196
@@ -264,7 +264,7 @@ async def test_a_merge_keeps_the_newer_of_two_points(tmp_path: Path, clock: Hand
     index = await open_index(tmp_path, clock, bounds=Bounds(fan=2))
     for expires_at in (2_000.0, 3_000.0):
         assert index.add(make_point("a", expires_at=expires_at), VECTORS[0])
-        await index.flush(progress())
+        await index.flush(Position(0))
     await merged(index)
     assert index.contents().segments == 1
     (found,) = index.search(make_id("partition"), VECTORS[0], 9, 0.0)
@@ -276,7 +276,7 @@ async def test_a_point_that_was_removed_may_come_again(tmp_path: Path, clock: Ha
     index = await open_index(tmp_path, clock)
     for _ in range(2):
         index.add(make_point("a"), VECTORS[0])
-        await index.flush(progress())
+        await index.flush(Position(0))
         assert find(index, VECTORS[0]) == ["a"]
         index.remove(CacheKey(make_id("a")))
         assert find(index, VECTORS[0]) == []
@@ -291,8 +291,8 @@ async def test_the_next_to_expire_leave_when_there_are_too_many(
     for count, number in enumerate(order.tolist()):
         index.add(make_point(str(number), expires_at=2_000.0 + number), VECTORS[number])
         if count == 60:
-            await index.flush(progress())
-    await index.maintain(progress())
+            await index.flush(Position(0))
+    await index.maintain(Position(0))
     assert index.contents().points == 50
     assert set(find(index, VECTORS[0], k=100)) == {str(number) for number in range(50, 100)}
 
@@ -307,14 +307,14 @@ async def test_the_delta_is_bounded_when_nothing_can_be_written(
     index = await open_index(occupied, clock, events=events, bounds=Bounds(delta_points=20))
     for number in range(100):
         index.add(make_point(str(number), expires_at=2_000.0 + number), VECTORS[number])
-    await index.maintain(progress())
+    await index.maintain(Position(0))
     assert index.contents().delta_points == 40
     assert find(index, VECTORS[99]) == ["99"]
     assert len(events.errors) == 1
-    await index.maintain(progress())
+    await index.maintain(Position(0))
     assert len(events.errors) == 1
     clock.seconds += 1.0
-    await index.maintain(progress())
+    await index.maintain(Position(0))
     assert len(events.errors) == 2
 
 
@@ -325,7 +325,7 @@ async def test_a_long_text_counts(tmp_path: Path, clock: HandClock) -> None:
         point = make_point(f"{number} " + "x" * 5_000)
         index.add(point, VECTORS[number])
     assert index.contents().delta_bytes < 230_000
-    await index.maintain(progress())
+    await index.maintain(Position(0))
     assert index.contents().delta_points == 0
 
 
@@ -333,7 +333,7 @@ async def test_what_the_feed_lost(tmp_path: Path, clock: HandClock) -> None:
     """Nothing written before is used by the worker that lost its place, and it can write anew."""
     index = await open_index(tmp_path, clock)
     add_all(index, NAMES[:10], VECTORS[:10])
-    await index.flush(progress(3, 10))
+    await index.flush(Position(3), Arrival(10))
     index.clear(Position(8))
     await index.refresh()
     assert index.contents().points == 0
@@ -343,7 +343,7 @@ async def test_what_the_feed_lost(tmp_path: Path, clock: HandClock) -> None:
     add_all(index, NAMES[:5], VECTORS[:5])
     index.close_gap(gap)
     assert index.gap is None
-    assert await index.flush(progress(8, 20))
+    assert await index.flush(Position(8), Arrival(20))
     assert index.contents().points == 5
     assert (await open_index(tmp_path, clock)).contents().points == 5
 
@@ -352,7 +352,7 @@ async def test_another_models_vectors_are_not_used(tmp_path: Path, clock: HandCl
     """Nor another width's; the first write makes the directory one's own."""
     index = await open_index(tmp_path, clock)
     add_all(index, NAMES, VECTORS)
-    await index.flush(progress())
+    await index.flush(Position(0))
     for identity in (Identity("other", DIMENSIONS), Identity("model", DIMENSIONS // 2)):
         events = Degradations()
         other = make_index(tmp_path, clock, identity=identity, events=events)
@@ -361,7 +361,7 @@ async def test_another_models_vectors_are_not_used(tmp_path: Path, clock: HandCl
         assert len(events.errors) == 1
         vectors = make_vectors(5, dimensions=identity.dimensions)
         add_all(other, NAMES[:5], vectors)
-        assert await other.flush(progress())
+        assert await other.flush(Position(0))
         assert find(other, vectors[0]) == ["0"]
     await index.refresh()
     assert find(index, VECTORS[7]) == ["7"]
@@ -376,7 +376,7 @@ async def test_costs_are_told(tmp_path: Path, clock: HandClock) -> None:
     assert index.cost_hint(make_id("other")) == 0
     for part in range(5):
         add_all(index, NAMES[part * 40 : part * 40 + 40], VECTORS[part * 40 : part * 40 + 40])
-        await index.flush(progress())
+        await index.flush(Position(0))
     await merged(index)
     assert 0 < index.cost_hint(make_id("partition")) < 20
 
@@ -387,7 +387,7 @@ async def test_no_descriptor_is_kept(tmp_path: Path, clock: HandClock) -> None:
     before = _descriptors()
     for part in range(5):
         add_all(index, NAMES[part * 40 : part * 40 + 40], VECTORS[part * 40 : part * 40 + 40])
-        await index.flush(progress())
+        await index.flush(Position(0))
     await merged(index)
     assert _descriptors() > before
     await index.aclose()
@@ -406,7 +406,7 @@ async def test_searches_on_other_threads(tmp_path: Path, clock: HandClock) -> No
         add_all(index, NAMES[part * 20 : part * 20 + 20], VECTORS[part * 20 : part * 20 + 20])
         held += 20
         searching = [asyncio.to_thread(search) for _ in range(3)]
-        results = await asyncio.gather(index.maintain(progress()), *searching)
+        results = await asyncio.gather(index.maintain(Position(0)), *searching)
         for found in (names for result in results[1:] if result for names in result):
             assert sorted(found) == sorted(NAMES[:held])
     await index.aclose()
@@ -416,7 +416,7 @@ async def test_the_manifest_is_for_its_owner(tmp_path: Path, clock: HandClock) -
     """Texts of questions are in the directory."""
     index = await open_index(tmp_path / "index", clock)
     index.add(make_point(), VECTORS[0])
-    await index.flush(progress())
+    await index.flush(Position(0))
     assert (tmp_path / "index").stat().st_mode & 0o777 == 0o700
     (segment,) = (
         Folder(tmp_path / "index", Identity("model", DIMENSIONS)).usable_manifest().segments

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.points import (
     IDENTITY,
+    LATER,
     Degradations,
     add_all,
     find,
@@ -19,7 +20,7 @@ from support.points import (
     progress,
 )
 
-from stepwell.core.names import CacheKey
+from stepwell.core.names import Arrival, CacheKey, Position
 from stepwell.semantic.index import merging
 from stepwell.semantic.index.bounds import Bounds
 from stepwell.semantic.index.folder import Folder
@@ -45,13 +46,13 @@ async def directory(tmp_path: Path, clock: HandClock) -> Path:
     folder = tmp_path / "index"
     index = await open_index(folder, clock)
     add_all(index, NAMES[:100], VECTORS[:100])
-    await index.flush(progress())
+    await index.flush(Position(0))
     (segment,) = Folder(folder, IDENTITY).usable_manifest().segments
     assert merging.run(Job(str(folder), IDENTITY, (segment.name,), 50, 0.0))
     await index.refresh()
     index.remove(CacheKey(make_id("99")))
     add_all(index, NAMES[100:], VECTORS[100:])
-    await index.flush(progress(4, 120))
+    await index.flush(Position(4), Arrival(120))
     return folder
 
 
@@ -129,12 +130,12 @@ async def test_a_damaged_segment_is_left_out(
     assert find(index, VECTORS[110]) == ["110"]
     assert "5" not in find(index, VECTORS[5], k=200)
     add_all(index, NAMES[:99], VECTORS[:99])
-    await index.flush(progress(4, 120))
+    await index.flush(Position(4), Arrival(120))
     await index.refresh()
     if index.gap is not gap:
         pytest.fail("writing opened another gap")
     index.close_gap(gap)
-    assert await index.flush(progress(4, 120))
+    assert await index.flush(Position(4), Arrival(120))
     assert len(events.errors) == 1
     again = make_index(directory, clock, events=events, bounds=BOUNDS)
     await again.refresh()
@@ -159,7 +160,7 @@ async def test_a_damaged_manifest(
     assert index.gap is not None
     assert index.gap.after == progress()
     add_all(index, NAMES, VECTORS)
-    written = await index.flush(progress(4, 120))
+    written = await index.flush(Position(4), Arrival(120))
     assert written == (damage is not make_directory)
     assert find(index, VECTORS[5]) == ["5"]
 
@@ -194,11 +195,11 @@ async def test_a_file_that_is_cut_short_while_it_is_mapped(
         assert (str(number) in found) == (number >= 100 or (number < 99 and not in_use))
     index.add(make_point("5", position=1), VECTORS[5])
     index.remove(CacheKey(make_id("6")))
-    await index.maintain(progress(4, 120))
+    await index.maintain(Position(4), Arrival(120))
     assert bool(events.errors) == in_use
     assert (index.gap is not None) == in_use
     assert find(index, VECTORS[5]) == ["5"]
-    await index.flush(progress(4, 120))
+    await index.flush(Position(4), Arrival(120))
     assert "damage" not in str(events.errors)
     again = make_index(directory, clock, bounds=BOUNDS)
     await again.refresh()
@@ -211,17 +212,19 @@ async def test_the_directory_is_deleted_while_it_is_used(directory: Path, clock:
     events = Degradations()
     index = await open_index(directory, clock, events=events, bounds=BOUNDS)
     shutil.rmtree(directory)
-    await index.maintain(progress(4, 120))
+    await index.maintain(Position(4), Arrival(120))
     assert events.errors == ["the manifest is gone"]
     assert all(find(index, VECTORS[n]) == [NAMES[n]] for n in range(99))
     gap = index.gap
     assert gap is not None
     assert gap.after == progress()
+    assert not index.holds(CacheKey(make_id("5")), LATER)
     add_all(index, NAMES[:99], VECTORS[:99])
+    assert index.holds(CacheKey(make_id("5")), LATER)
     assert sorted(find(index, VECTORS[0], k=200)) == sorted(NAMES[:99] + NAMES[100:])
     add_all(index, NAMES[100:], VECTORS[100:])
     index.close_gap(gap)
-    assert await index.flush(progress(4, 120))
+    assert await index.flush(Position(4), Arrival(120))
     assert index.contents().points == 119
     assert (await open_index(directory, clock)).contents().points == 119
     assert len(events.errors) == 1
@@ -233,7 +236,7 @@ async def test_a_segment_is_deleted_while_it_is_used(directory: Path, clock: Han
     index = await open_index(directory, clock, events=events, bounds=BOUNDS)
     shutil.rmtree(file_of(directory, "vectors").parent)
     index.add(make_point("new"), VECTORS[99])
-    assert await index.flush(progress(5, 121))
+    assert await index.flush(Position(5), Arrival(121))
     assert events.errors == ["segments are gone from the directory"]
     assert index.gap is not None
     assert index.gap.after == progress()
@@ -257,9 +260,9 @@ async def test_a_merge_does_not_take_damage_on(directory: Path, clock: HandClock
     with pytest.raises(SegmentDamaged) as caught:
         merging.run(job)
     assert caught.value.segment == path.parent.name
-    await index.maintain(progress(4, 120))
+    await index.maintain(Position(4), Arrival(120))
     while index.is_merging:
-        await index.maintain(progress(4, 120))
+        await index.maintain(Position(4), Arrival(120))
     await index.refresh()
     assert index.contents().points == 20
     assert index.gap is not None
@@ -273,7 +276,7 @@ async def test_what_is_left_of_others_is_deleted(directory: Path, clock: HandClo
     (directory / ("1" * 32 + ".building")).mkdir()
     (directory / "merge-2").mkdir()
     index = await open_index(directory, clock)
-    await index.flush(progress(4, 120))
+    await index.flush(Position(4), Arrival(120))
     names = _directories(directory)
     segments = {s.name for s in Folder(directory, IDENTITY).usable_manifest().segments}
     assert names == segments | {"merge-2"}

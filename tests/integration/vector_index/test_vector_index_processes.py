@@ -24,6 +24,7 @@ from support.points import (
 from support.vector_worker import BOUNDS
 
 from stepwell.core.clock import SystemClock
+from stepwell.core.names import Arrival, Position
 from stepwell.semantic.index import merging
 from stepwell.semantic.index.bounds import Bounds
 from stepwell.semantic.index.folder import Folder
@@ -67,10 +68,10 @@ async def test_two_processes(tmp_path: Path) -> None:
     index = await open_index(tmp_path, SystemClock(), events=events, bounds=BOUNDS)
     assert index.contents().points == 800
     async with asyncio.timeout(60):
-        await index.maintain(progress())
+        await index.maintain(Position(0))
         while index.is_merging:
             await asyncio.sleep(0.05)
-            await index.maintain(progress())
+            await index.maintain(Position(0))
     assert index.contents().segments < 8
     assert await all_found(index, 800)
     assert events.errors == []
@@ -108,7 +109,7 @@ async def test_a_merge_is_killed(tmp_path: Path) -> None:
     for part in range(3):
         numbers = range(part * 2_000, part * 2_000 + 2_000)
         add_all(index, [str(n) for n in numbers], vectors[part * 2_000 : part * 2_000 + 2_000])
-        await index.flush(progress())
+        await index.flush(Position(0))
     folder = Folder(tmp_path, IDENTITY)
     chance = random.Random(2)
     killed = 0
@@ -158,7 +159,7 @@ async def test_only_one_merges(tmp_path: Path) -> None:
     """Whoever comes second leaves it at that."""
     index = await open_index(tmp_path, HandClock())
     add_all(index, ["0"], make_vectors(1))
-    await index.flush(progress())
+    await index.flush(Position(0))
     folder = Folder(tmp_path, IDENTITY)
     names = tuple(segment.name for segment in folder.usable_manifest().segments)
     with folder.merging():
@@ -179,10 +180,10 @@ async def test_a_full_disk(small_disk: Path) -> None:
         directory, clock, events=events, bounds=Bounds(delta_points=20_000, fan=100)
     )
     add_all(index, [str(n) for n in range(9_000)], vectors[:9_000])
-    assert await index.flush(progress(1, 9_000))
+    assert await index.flush(Position(1), Arrival(9_000))
     add_all(index, [str(n) for n in range(9_000, 20_000)], vectors[9_000:])
     generation = index.contents().generation
-    assert not await index.flush(progress(2, 20_000))
+    assert not await index.flush(Position(2), Arrival(20_000))
     assert "No space left" in events.errors[0]
     assert index.contents().generation == generation
     assert index.contents().points == 20_000
@@ -196,7 +197,7 @@ async def test_a_full_disk(small_disk: Path) -> None:
     assert again.gap is not None
     assert again.gap.after == progress(1, 9_000)
     await asyncio.to_thread(mount, "-o", "remount,size=30m", str(small_disk))
-    assert await index.flush(progress(2, 20_000))
+    assert await index.flush(Position(2), Arrival(20_000))
     assert len(events.errors) == 1
     await again.refresh()
     assert again.contents().points == 20_000
@@ -210,19 +211,19 @@ async def test_a_merge_that_fails_is_told(tmp_path: Path) -> None:
     index = await open_index(tmp_path, clock, events=events, bounds=Bounds(fan=2))
     for part in range(2):
         add_all(index, [str(part)], vectors[part : part + 1])
-        await index.flush(progress())
+        await index.flush(Position(0))
     (tmp_path / "merge.lock").unlink(missing_ok=True)
     (tmp_path / "merge.lock").mkdir()
-    await index.maintain(progress())
-    await index.maintain(progress())
+    await index.maintain(Position(0))
+    await index.maintain(Position(0))
     assert len(events.errors) == 1
     assert "merge" in events.errors[0]
     (tmp_path / "merge.lock").rmdir()
     clock.seconds += 1.0
     async with asyncio.timeout(60):
-        await index.maintain(progress())
+        await index.maintain(Position(0))
         while index.is_merging:
             await asyncio.sleep(0.05)
-            await index.maintain(progress())
+            await index.maintain(Position(0))
     assert index.contents().segments == 1
     assert len(events.errors) == 1

@@ -17,7 +17,7 @@ from stepwell.keys.pair import pair_of
 from stepwell.semantic import follower as module
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.follower import SemanticFollower
-from stepwell.semantic.index.index import Gap
+from stepwell.semantic.index.progress import NOTHING, Gap
 from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import make_entry, make_judgement, make_key, make_phrasing
 
@@ -71,7 +71,7 @@ class HandIndex:
 
     held: dict[CacheKey, float] = field(default_factory=dict)
     obeyed: list[tuple[Selector, Position]] = field(default_factory=list)
-    gap: Gap | None = field(default_factory=lambda: Gap(Position(0)))
+    gap: Gap | None = field(default_factory=lambda: Gap(NOTHING))
     flushed: list[Position] = field(default_factory=list)
 
     def close_gap(self, gap: Gap) -> None:
@@ -188,7 +188,7 @@ async def test_what_was_lost_is_learned_again() -> None:
     bench.follower.start(bench.store)
     await eventually(lambda: bench.index.gap is None)
     del bench.index.held[make_key("a")]
-    bench.index.gap = Gap(Position(0))
+    bench.index.gap = Gap(NOTHING)
     await eventually(lambda: bench.index.gap is None)
     assert bench.layer.learned == ["a", "b", "a"]
     await bench.follower.aclose()

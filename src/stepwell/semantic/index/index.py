@@ -7,7 +7,7 @@ from pathlib import Path
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Selector
 from stepwell.core.events import Degraded
-from stepwell.core.names import CacheKey, Position
+from stepwell.core.names import Arrival, CacheKey, Position
 from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Vector
 from stepwell.semantic.index.bounds import Bounds
@@ -15,10 +15,12 @@ from stepwell.semantic.index.folder import Folder
 from stepwell.semantic.index.manifest import Identity
 from stepwell.semantic.index.merger import Merger
 from stepwell.semantic.index.point import Candidate, Point, checked_vector
-from stepwell.semantic.index.progress import Progress
-from stepwell.semantic.index.sharing import COMPONENT, Gap, Sharing
+from stepwell.semantic.index.progress import Gap, Progress
+from stepwell.semantic.index.sharing import COMPONENT, Sharing
 from stepwell.semantic.index.view import View
 from stepwell.semantic.index.waits import Backoff
+
+_NONE = Arrival(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,23 +202,25 @@ class VectorIndex:
         async with self._turn:
             await self._sharing.refresh()
 
-    async def maintain(self, progress: Progress) -> None:
+    async def maintain(self, position: Position, arrival: Arrival = _NONE) -> None:
         """Refresh, keep the bounds, write what is due, and begin or follow a merge.
 
         Waits for a flush, tens of milliseconds, but not for a merge. Never raises for what is in
         the directory, nor for a full disk; it tries again, after a second at first.
 
         Args:
-            progress: What this worker has added and obeyed, so that a later start need not again.
+            position: Of the feed; this worker has obeyed every change up to it.
+            arrival: Every entry up to this one has been added, so that a later start need not do
+                it again; without, it looks at all.
         """
         await self.refresh()
         self._view.drop_expired(self._clock.now())
         self._view.evict()
         if self._flush_is_due() and self._backoff.is_over():
-            await self.flush(progress)
+            await self.flush(position, arrival)
         self._merger.follow()
 
-    async def flush(self, progress: Progress) -> bool:
+    async def flush(self, position: Position, arrival: Arrival = _NONE) -> bool:
         """Write the delta as a segment, and which rows are dead; return whether that was done.
 
         Done by `maintain` when it is due. At the end of a process it saves adding the same points
@@ -226,11 +230,12 @@ class VectorIndex:
         writing fails, which the events are told.
 
         Args:
-            progress: As for `maintain`.
+            position: As for `maintain`.
+            arrival: As for `maintain`.
         """
         async with self._turn:
             try:
-                written = await self._sharing.flush(progress)
+                written = await self._sharing.flush(Progress(position, arrival))
             except OSError as error:
                 self._backoff.lengthen()
                 self._events.emit(Degraded(COMPONENT, f"flush: {error}"))

@@ -1,7 +1,6 @@
 """One worker's view and the directory that all share: reading it, and writing to it."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,23 +13,13 @@ from stepwell.semantic.index.flushing import Kept, flush
 from stepwell.semantic.index.folder import Folder, Stamp
 from stepwell.semantic.index.live import RowState
 from stepwell.semantic.index.manifest import Manifest, SegmentRecord
-from stepwell.semantic.index.progress import NOTHING, Progress
+from stepwell.semantic.index.progress import NOTHING, Gap, Progress
 from stepwell.semantic.index.segment import Segment
 from stepwell.semantic.index.view import View
 from stepwell.semantic.index.waits import in_steps, on_thread
 
 COMPONENT = "semantic.index"
 """What `Degraded` events call the index."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Gap:
-    """What this worker's view may lack: entries and changes after ``after``.
-
-    There is one after the start, and whenever something of the index was lost.
-    """
-
-    after: Progress
 
 
 class Sharing:

@@ -95,7 +95,10 @@ class View:
         if held is not None:
             return held.expires_at >= expires_at
         return any(
-            segment.age(row)[1] >= expires_at and _is_held(segment, row)
+            segment.age(row)[1] >= expires_at
+            and _is_held(segment, row)
+            # What no manifest names is given up once the rest has been added.
+            and segment not in self._orphans
             for segment, row in self._rows_of(key)
         )
 

@@ -18,7 +18,7 @@ from stepwell.semantic.index.manifest import (
     decode,
     encode,
 )
-from stepwell.semantic.index.progress import Progress
+from stepwell.semantic.index.progress import NOTHING
 
 IDENTITY = Identity("model", 16)
 SEGMENT = SegmentRecord(
@@ -27,7 +27,7 @@ SEGMENT = SegmentRecord(
     (FileRecord("vectors", 192, 7), FileRecord("ivf-0", 12, 2**32 - 1)),
     FileRecord("dead-3", 1, 9),
 )
-MANIFEST = Manifest(IDENTITY, "lineage", 3, Progress(), (SEGMENT, replace(SEGMENT, dead=None)))
+MANIFEST = Manifest(IDENTITY, "lineage", 3, NOTHING, (SEGMENT, replace(SEGMENT, dead=None)))
 CONTENT = encode(MANIFEST)
 
 
