@@ -114,11 +114,11 @@ async def test_a_merge_is_killed(tmp_path: Path) -> None:
     chance = random.Random(2)
     killed = 0
     seconds = await _merge_seconds(tmp_path)
-    for _ in range(12):
+    for attempt in range(12):
         before = folder.usable_manifest()
         names = tuple(segment.name for segment in before.segments)
         process = _start_merge(tmp_path, names)
-        await asyncio.sleep(seconds * chance.uniform(0.3, 1.0))
+        await asyncio.sleep(seconds * (attempt + chance.random()) / 12)
         process.kill()
         await asyncio.to_thread(process.communicate)
         after = folder.usable_manifest()

@@ -29,6 +29,9 @@ def build(path: Path, vectors: Vectors, first_row: int) -> None:
         path: Must not exist.
         vectors: Shape ``(n, dimensions)``, of unit length; may be mapped.
         first_row: Number of the first vector's row in the segment.
+
+    Raises:
+        OSError: It cannot be written, such as for a full disk.
     """
     rows, dimensions = vectors.shape
     lists = max(1, int(2 * sqrt(rows)))
@@ -51,7 +54,10 @@ def build(path: Path, vectors: Vectors, first_row: int) -> None:
     for start in range(0, rows, _ADDED_AT_ONCE):
         stop = min(rows, start + _ADDED_AT_ONCE)
         index.add_with_ids(vectors[start:stop], np.arange(first_row + start, first_row + stop))
-    faiss.write_index(index, str(path))
+    try:
+        faiss.write_index(index, str(path))
+    except RuntimeError as error:  # What faiss makes of a full disk.
+        raise OSError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
