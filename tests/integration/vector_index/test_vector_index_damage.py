@@ -3,8 +3,11 @@
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from support.points import (
     IDENTITY,
@@ -24,8 +27,9 @@ from stepwell.core.names import Arrival, CacheKey, Position
 from stepwell.semantic.index import merging
 from stepwell.semantic.index.bounds import Bounds
 from stepwell.semantic.index.folder import Folder
-from stepwell.semantic.index.manifest import FileRecord
+from stepwell.semantic.index.manifest import FileRecord, SegmentRecord
 from stepwell.semantic.index.merging import Job, SegmentDamaged
+from stepwell.semantic.index.segment_files import write_dead
 from stepwell.testing.clock import HandClock
 
 VECTORS = make_vectors(120)
@@ -267,6 +271,34 @@ async def test_a_merge_does_not_take_damage_on(directory: Path, clock: HandClock
     assert index.contents().points == 20
     assert index.gap is not None
     assert [error for error in events.errors if "checksum" in error]
+
+
+async def test_a_publisher_comes_before_a_merge(
+    directory: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It deletes the dead rows that the merge was about to read: no damage, but news."""
+    folder = Folder(directory, IDENTITY)
+    pending = [folder.usable_manifest()]
+    read = merging.read_dead
+
+    def publish_first(path: Path, record: SegmentRecord) -> npt.NDArray[np.bool_]:
+        if record.dead is not None and pending:
+            before = pending.pop()
+            dead = read(path, record)
+            dead[50] = True
+            newer = replace(record, dead=write_dead(path, before.generation + 1, dead))
+            segments = tuple(newer if s.name == record.name else s for s in before.segments)
+            with folder.publishing():
+                folder.publish(before.followed_by(segments, before.progress))
+        return read(path, record)
+
+    monkeypatch.setattr(merging, "read_dead", publish_first)
+    names = tuple(segment.name for segment in pending[0].segments)
+    assert merging.run(Job(str(directory), IDENTITY, names, 50, 0.0))
+    assert pending == []
+    index = await open_index(directory, clock, bounds=BOUNDS)
+    assert index.contents().segments == 1
+    assert index.contents().points == 118
 
 
 async def test_what_is_left_of_others_is_deleted(directory: Path, clock: HandClock) -> None:

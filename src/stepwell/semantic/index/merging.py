@@ -35,7 +35,10 @@ EXIT_DAMAGED = 3
 EXIT_BUSY = 4
 """Somebody else merges, or has changed the segments meanwhile: nothing was done."""
 
+Dead = npt.NDArray[np.bool_]
+
 _ROWS_AT_ONCE = 4_096
+_TRIES = 5
 _NICENESS = 10
 
 
@@ -85,10 +88,10 @@ def run(job: Job) -> bool:
     folder = Folder(Path(job.directory), job.identity)
     with folder.merging():
         folder.sweep_merges()
-        records = _records(folder.usable_manifest(), job.segments)
-        if records is None:
+        chosen = _choose(folder, job)
+        if chosen is None:
             return False
-        inputs = [_open(folder, record, job) for record in records]
+        inputs = [_open(folder, record, dead, job) for record, dead in chosen]
         merged = merge([Part(source.files.columns, source.keep) for source in inputs])
         name = new_name()
         built = folder.building(name, merge=True)
@@ -103,11 +106,32 @@ def _records(manifest: Manifest, names: Sequence[str]) -> list[SegmentRecord] | 
     return found if len(found) == len(names) else None
 
 
-def _open(folder: Folder, record: SegmentRecord, job: Job) -> _Input:
+def _choose(folder: Folder, job: Job) -> list[tuple[SegmentRecord, Dead]] | None:
+    """Return the segments and their dead rows; ``None`` if they are not all there."""
+    for _ in range(_TRIES):
+        stamp = folder.stamp()
+        records = _records(folder.usable_manifest(), job.segments)
+        if records is None:
+            return None
+        try:
+            return [(record, _read_dead(folder, record)) for record in records]
+        except SegmentDamaged:
+            # Or somebody published meanwhile, and deleted the dead rows of before.
+            if folder.stamp() == stamp:
+                raise
+    return None
+
+
+def _read_dead(folder: Folder, record: SegmentRecord) -> Dead:
     try:
-        directory = folder.segment(record.name)
-        files = open_files(directory, record, job.identity.dimensions)
-        dead = read_dead(directory, record)
+        return read_dead(folder.segment(record.name), record)
+    except Damaged as error:
+        raise SegmentDamaged(record.name, error) from error
+
+
+def _open(folder: Folder, record: SegmentRecord, dead: Dead, job: Job) -> _Input:
+    try:
+        files = open_files(folder.segment(record.name), record, job.identity.dimensions)
     except Damaged as error:
         raise SegmentDamaged(record.name, error) from error
     return _Input(files, ~dead & (files.columns["records"]["expires"] > job.now))
@@ -179,10 +203,7 @@ def _died_meanwhile(
 ) -> npt.NDArray[np.bool_]:
     dead = np.zeros(len(merged.rows), np.bool_)
     for index, record in enumerate(inputs):
-        try:
-            gone = read_dead(folder.segment(record.name), record)
-        except Damaged as error:
-            raise SegmentDamaged(record.name, error) from error
+        gone = _read_dead(folder, record)
         mine = merged.parts == index
         dead[mine] = gone[merged.rows[mine]]
     return dead
