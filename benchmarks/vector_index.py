@@ -84,7 +84,9 @@ def make_vectors(count: int, base: Vectors | None) -> Vectors:
     if base is None:
         centres = unit(chance.standard_normal((bases, DIMENSIONS), np.float32))
     else:
-        centres = unit(np.array(base[chance.permutation(len(base))[:bases]], np.float32))
+        # Rows of texts without a vector are zero.
+        usable = np.flatnonzero(np.abs(base).sum(axis=1))
+        centres = unit(np.array(base[chance.permutation(usable)[:bases]], np.float32))
     chosen = chance.integers(0, len(centres), count)
     vectors = np.empty((count, DIMENSIONS), np.float32)
     for start in range(0, count, 50_000):

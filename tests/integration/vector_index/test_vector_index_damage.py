@@ -29,7 +29,7 @@ from stepwell.semantic.index.bounds import Bounds
 from stepwell.semantic.index.folder import Folder
 from stepwell.semantic.index.manifest import FileRecord, SegmentRecord
 from stepwell.semantic.index.merging import Job, SegmentDamaged
-from stepwell.semantic.index.segment_files import write_dead
+from stepwell.semantic.index.segment_files import read_dead, write_dead
 from stepwell.testing.clock import HandClock
 
 VECTORS = make_vectors(120)
@@ -279,18 +279,17 @@ async def test_a_publisher_comes_before_a_merge(
     """It deletes the dead rows that the merge was about to read: no damage, but news."""
     folder = Folder(directory, IDENTITY)
     pending = [folder.usable_manifest()]
-    read = merging.read_dead
 
     def publish_first(path: Path, record: SegmentRecord) -> npt.NDArray[np.bool_]:
         if record.dead is not None and pending:
             before = pending.pop()
-            dead = read(path, record)
+            dead = read_dead(path, record)
             dead[50] = True
             newer = replace(record, dead=write_dead(path, before.generation + 1, dead))
             segments = tuple(newer if s.name == record.name else s for s in before.segments)
             with folder.publishing():
                 folder.publish(before.followed_by(segments, before.progress))
-        return read(path, record)
+        return read_dead(path, record)
 
     monkeypatch.setattr(merging, "read_dead", publish_first)
     names = tuple(segment.name for segment in pending[0].segments)
