@@ -97,7 +97,12 @@ _FOREIGN = {name: frozenset(words.split()) - _ENGLISH for name, words in _FUNCTI
 
 
 def language(asked: Reading, stored: Reading) -> Difference | None:
-    """Return a difference unless both texts are English, or both Chinese, or neither anything."""
+    """Return a difference unless both texts are English, or both Chinese, or neither anything.
+
+    The very same text is no difference in whatever language.
+    """
+    if asked.text == stored.text:
+        return None
     one, other = language_of(asked), language_of(stored)
     if one == other and one in (ENGLISH, CHINESE, NONE):
         return None
