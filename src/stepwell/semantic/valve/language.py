@@ -55,6 +55,9 @@ def language_of(reading: Reading) -> str:
     By script first, then by function words; Latin letters without any count as English, as do
     product names and code. Linear in the text.
     """
+    if reading.prose.isascii():
+        words = {word.text for word in reading.words if word.script is Script.LATIN}
+        return _latin_language(words) if words else NONE
     scripts = Counter(
         _script(letter)
         for word in reading.words
@@ -103,7 +106,7 @@ def language(asked: Reading, stored: Reading) -> Difference | None:
     """
     if asked.text == stored.text:
         return None
-    one, other = language_of(asked), language_of(stored)
+    one, other = asked.fact(language_of), stored.fact(language_of)
     if one == other and one in (ENGLISH, CHINESE, NONE):
         return None
     if NONE in (one, other) and {one, other} <= {ENGLISH, CHINESE, NONE}:
