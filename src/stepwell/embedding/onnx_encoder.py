@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from stepwell.core.errors import ConfigError, EmbeddingError
-from stepwell.core.vectors import Unfit, Vector
-from stepwell.embedding.conversion.int8 import INPUT
+from stepwell.core.vectors import Unfit, Vector, Vectors
+from stepwell.embedding.conversion.int8 import INPUT, OUTPUT, STATES
 from stepwell.embedding.encoder import Tokenizer, judge, unit
 from stepwell.embedding.recipes import Recipe, mean_vector
 from stepwell.embedding.text import plainly_unfit, readable
@@ -48,10 +48,22 @@ class Network:
             EmbeddingError: onnxruntime failed.
         """
         try:
-            (means,) = self._session.run(None, {INPUT: np.array([ids], np.int64)})
+            (means,) = self._session.run([OUTPUT], {INPUT: np.array([ids], np.int64)})
         except Exception as error:  # as above
             raise EmbeddingError(f"onnxruntime failed: {error}") from error
         return np.asarray(means[0], np.float32)
+
+    def states(self, ids: list[int]) -> Vectors:
+        """Return the last layer's states of one text, (tokens, hidden), not of unit length.
+
+        Raises:
+            EmbeddingError: onnxruntime failed.
+        """
+        try:
+            (states,) = self._session.run([STATES], {INPUT: np.array([ids], np.int64)})
+        except Exception as error:  # as above
+            raise EmbeddingError(f"onnxruntime failed: {error}") from error
+        return np.asarray(states[0], np.float32)
 
 
 class OnnxEncoder:

@@ -22,7 +22,7 @@ from stepwell.embedding.conversion.convert import (
 from stepwell.embedding.encoder import Encoder, Tokenizer, unit
 from stepwell.embedding.model_folder import Damaged, check_folder, remove_folder, write_folder
 from stepwell.embedding.onnx_encoder import Network, OnnxEncoder
-from stepwell.embedding.recipes import CONVERSION, E5, MINILM, USE, Recipe
+from stepwell.embedding.recipes import CONVERSION, E5, LAYOUT, MINILM, USE, Recipe
 from stepwell.embedding.sources import check_sources, find_sources
 from stepwell.embedding.unigram import UnigramTokenizer
 from stepwell.embedding.use_encoder import UseEncoder
@@ -57,7 +57,7 @@ def open_encoder(recipe: Recipe, cache: Path) -> Encoder:
 
 
 def _ready_folder(recipe: Recipe, cache: Path) -> Path:
-    digest = hashlib.sha256(str(CONVERSION).encode())
+    digest = hashlib.sha256(f"{CONVERSION}.{LAYOUT}".encode())
     for source in recipe.sources:
         digest.update(source.sha256.encode())
     folder = cache / f"{recipe.name}-{digest.hexdigest()[:16]}"

@@ -12,6 +12,9 @@ from stepwell.core.vectors import Vector
 CONVERSION = 2
 """Raise it when the conversion changes what comes out: vectors made before are not comparable."""
 
+LAYOUT = 1
+"""Raise it when the converted files change and the vectors do not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:

@@ -98,6 +98,9 @@ def test_the_graph_computes_what_float32_does(
         assert got.dtype == np.float32
         assert unit(got) @ unit(expected) > 0.995
         assert network.mean_state(ids).tobytes() == got.tobytes()
+        states = network.states(ids)
+        assert states.shape == (len(ids), HIDDEN)
+        np.testing.assert_allclose(states.mean(axis=0), got, atol=1e-5)
 
 
 def test_balancing_changes_no_product() -> None:

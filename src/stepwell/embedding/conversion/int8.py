@@ -22,6 +22,8 @@ INPUT = "ids"
 """int64 (1, tokens)."""
 OUTPUT = "mean"
 """float32 (1, hidden): the mean of the last layer's states."""
+STATES = "states"
+"""float32 (1, tokens, hidden): the last layer's states. Computed anyway; read when asked for."""
 
 LARGEST = 63
 
@@ -36,12 +38,16 @@ def make_graph(model: Bert, layers: Sequence[Balanced]) -> Graph:
     for number, layer in enumerate(layers):
         states = _layer(graph, f"layer{number}.", layer, states, model)
     graph.node("ReduceMean", [states, "one"], OUTPUT, keepdims=0)
+    graph.node("Identity", [states], STATES)
     return graph
 
 
 def model_bytes(graph: Graph, hidden: int) -> bytes:
     """Return the finished model; its constants are in ``graph.data``."""
-    return graph.model({INPUT: ("int64", [1, "tokens"])}, {OUTPUT: ("float32", [1, hidden])})
+    return graph.model(
+        {INPUT: ("int64", [1, "tokens"])},
+        {OUTPUT: ("float32", [1, hidden]), STATES: ("float32", [1, "tokens", hidden])},
+    )
 
 
 def quantised(

@@ -1,0 +1,1 @@
+"""How the second opinion is trained: pairs made by rules and from open sets, and the network."""
