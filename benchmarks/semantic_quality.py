@@ -277,17 +277,17 @@ def main() -> None:
         sets = {name: sets[name][:SMOKE_PAIRS] for name in sets if name in (*TRAPS, OWN.stem)}
     calibration = calibration_of(Semantic(), facts(E5).model_id)
     levels = {level: calibration.min_similarity[level] for level in LEVELS}
-    texts = sorted({text for pairs in sets.values() for p in pairs for text in (p.stored, p.asked)})
-    vectors = embed(E5, texts, kept)
+    vectors = embed(E5, _texts(sets), kept)
     results = {
         label: measure(judge(pairs, vectors), levels) for label, pairs in _with_languages(sets)
     }
     peers = {}
     if options.gptcache:
-        used = {"e5": vectors, "minilm": embed(MINILM, texts, kept)}
+        traps = {name: sets[name] for name in TRAPS if name in sets}
+        used = {"e5": vectors, "minilm": embed(MINILM, _texts(traps), kept)}
         peers = {
-            f"gptcache {embedder} {name}": gptcache(options.gptcache, sets[name], used[embedder])
-            for name in TRAPS
+            f"gptcache {embedder} {name}": gptcache(options.gptcache, pairs, used[embedder])
+            for name, pairs in traps.items()
             for embedder in used
         }
     _show(results, peers)
@@ -302,6 +302,10 @@ def _sets(data: Path) -> dict[str, list[Labelled]]:
         return {OWN.stem: list(load(OWN))}
     loaded = {path.stem: list(load(path)) for path in paths if path.stem not in EXTENDED}
     return {name: pairs for name, pairs in loaded.items() if pairs}
+
+
+def _texts(sets: Mapping[str, Sequence[Labelled]]) -> list[str]:
+    return sorted({text for pairs in sets.values() for p in pairs for text in (p.stored, p.asked)})
 
 
 def _with_languages(
