@@ -5,6 +5,7 @@ So its index may be behind, or lose points, and no wrong answer comes of it.
 """
 
 import asyncio
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,6 +30,12 @@ MAX_CANDIDATES = 8
 
 MAX_LEARNING = 1_000
 """Entries whose words wait to be embedded; what comes beyond is found again by `follow`."""
+
+MAX_READINGS = 500
+"""Texts whose readings are kept, with what the valve found in them."""
+
+MAX_KEPT_CHARACTERS = 1_000
+"""Readings of longer texts are not kept: few of them would fill the memory of many questions."""
 
 
 class Index(Protocol):
@@ -96,11 +103,13 @@ class SemanticLayer:
         self._tolerances = tolerances
         self._opinion = opinion
         self._learning: set[asyncio.Task[None]] = set()
+        self._kept = functools.lru_cache(maxsize=MAX_READINGS)(read)
 
     async def lookup(self, phrasing: Phrasing, terms: Terms) -> Match | NoMatch:
         """Return a question whose answer may be given, or why there is none.
 
-        Cost: one embedding, one search, and some 50 us for each near candidate; for a match, the
+        Cost: one embedding, one search, and some 50 us for each near candidate, 200 us
+        if it was not read before; for a match, the
         second opinion, if one is wanted.
         """
         started = self._clock.monotonic()
@@ -133,7 +142,7 @@ class SemanticLayer:
     def _choose(
         self, phrasing: Phrasing, terms: Terms, candidates: Sequence[Candidate]
     ) -> Match | NoMatch:
-        asked = read(phrasing.text)
+        asked = self._read(phrasing.text)
         refusals: list[Refused] = []
         for candidate in candidates:
             refused = self._refusal(phrasing, asked, terms, candidate)
@@ -161,9 +170,13 @@ class SemanticLayer:
             phrasing.temperature, candidate.temperature, self._tolerances.temperature
         ):
             return Refused("temperature", f"made at temperature {candidate.temperature}")
-        pair = Pair(candidate.key, asked, read(candidate.text), candidate.similarity)
+        pair = Pair(candidate.key, asked, self._read(candidate.text), candidate.similarity)
         verdict = self._acceptance.judge(pair, terms.level, terms.min_similarity)
         return verdict if isinstance(verdict, Refused) else None
+
+    def _read(self, text: str) -> Reading:
+        """Return the reading of ``text``, the same one as long as it is kept."""
+        return self._kept(text) if len(text) <= MAX_KEPT_CHARACTERS else read(text)
 
     def learn(self, entry: Entry) -> None:
         """Make ``entry`` findable by its words, soon: at once if they were just looked up."""

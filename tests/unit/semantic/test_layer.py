@@ -16,12 +16,14 @@ from stepwell.core.likeness import Match, NoMatch, Terms
 from stepwell.core.names import CacheKey, PairId
 from stepwell.core.vectors import Embeddings, Unfit, Vector
 from stepwell.keys.pair import pair_of
+from stepwell.semantic import layer
 from stepwell.semantic.acceptance.calibration import Calibration
 from stepwell.semantic.acceptance.threshold import Threshold
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.hurried_opinion import HurriedOpinion
 from stepwell.semantic.index.point import Candidate, Point
 from stepwell.semantic.layer import SemanticLayer, Tolerances
+from stepwell.semantic.valve.reading import Reading, read
 from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import make_entry, make_judgement, make_key, make_phrasing
 
@@ -273,6 +275,27 @@ async def test_expired_and_forgotten_points_do_not_match() -> None:
     assert isinstance(await bench.layer.lookup(make_phrasing(STORED), GENERAL), Match)
     bench.layer.forget(kept.key)
     assert await bench.layer.lookup(make_phrasing(STORED), GENERAL) == NoMatch("nothing-near")
+
+
+async def test_a_text_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is near to many questions is not read anew for each; of long texts nothing is kept."""
+    told: list[str] = []
+
+    def read_and_tell(text: str) -> Reading:
+        told.append(text)
+        return read(text)
+
+    monkeypatch.setattr(layer, "read", read_and_tell)
+    bench = make_bench({})
+    long = "how do I return shoes " * 50
+    for text in (STORED, long):
+        await bench.store(text)
+    for _ in range(3):
+        await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
+        await bench.layer.lookup(make_phrasing(long), GENERAL)
+    assert len(long) > layer.MAX_KEPT_CHARACTERS
+    assert told.count(STORED) == told.count(ASKED) == 1
+    assert told.count(long) > 1
 
 
 @dataclass
