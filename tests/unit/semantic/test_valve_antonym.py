@@ -37,7 +37,13 @@ DIFFERENT = [
     ("Should children under 12 pay?", "Should children over 12 pay?"),
     ("Where does the shop import tea from?", "Where does the shop export tea from?"),
     ("How do I zoom in on a map?", "How do I zoom out on a map?"),
+    ("turn the heating off", "turn the heating down"),
+    ("turn up the heating", "turn on the heating"),
+    ("Please mute the speaker", "Please lower the speaker"),
+    ("How do I take the cover off?", "How do I take the cover back?"),
     # Chinese.
+    ("把暖气调低", "把暖气关掉"),
+    ("哪个班最先到", "哪个班最晚到"),
     ("怎么提高音量", "怎么降低音量"),
     ("如何开启自动更新", "如何关闭自动更新"),
     ("空调怎么升温", "空调怎么降温"),
@@ -66,6 +72,12 @@ DIFFERENT = [
 ]
 
 ALIKE = [
+    ("turn the heating off", "switch off the heating"),
+    ("mute the speaker", "turn the speaker off"),
+    ("turn down the heating", "lower the heating"),
+    ("How do I log in to the portal?", "How do I sign on to the portal?"),
+    ("Please shut down the server", "Please turn off the server"),
+    ("Look at the bird on the roof", "Look at the bird up on the roof"),
     ("How do I increase the font size?", "How do I make the font bigger?"),
     ("What are the pros and cons of tea?", "What are the advantages and disadvantages of tea?"),
     ("How do I set up a router?", "How do I install a router?"),

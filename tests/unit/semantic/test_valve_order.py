@@ -23,7 +23,29 @@ DIFFERENT = [
     ("Who is the teacher of Anna's sister?", "Who is the sister of Anna's teacher?"),
     ("Ship from New York to Los Angeles", "Ship from Los Angeles to New York"),
     ("Do I owe you money?", "Do you owe me money?"),
+    ("Ann has 3 stamps and Bob has 5", "Ann has 5 stamps and Bob has 3"),
+    ("Ann has 3 stamps, Bob has 5.", "Bob has 3 stamps, Ann has 5."),
+    (
+        "In May the fair was in Turin, later in Milan",
+        "In May the fair was in Milan, later in Turin",
+    ),
+    ("Milan beat Turin in the final of 1990", "In the 1990 final Turin beat Milan by 2 goals"),
+    ("Did Ann leave the team?", "Was Ann left by the team?"),
+    ("Lea has 4 pens, Tim has 9 pens", "Lea has 9 pens, Tim has 4 pens"),
+    ("Tim ran 4 km in May and Lea 9 km in June", "Tim ran 9 km in May and Lea 4 km in June"),
+    ("Did Tom sue?", "Was Tom sued?"),
+    ("Did Ann hire last year?", "Was Ann hired last year?"),
+    (
+        "If Ann and Bob marry, will her family come?",
+        "If Ann and Bob marry, will Bob's family come?",
+    ),
     # Chinese.
+    ("这张专辑在日本发行，单曲在德国发行", "这张专辑在德国发行，单曲在日本发行"),
+    ("张伟在2003年的决赛中击败了李强", "李强于2003年在决赛里击败张伟"),
+    (
+        "2016年初，议员赵磊被任命为市长，以接替已经辞职的市长孙悦",
+        "2016年年初，议员孙悦被任命为市长，来接替刚刚辞职的市长赵磊",
+    ),
     ("怎么把图片转成文字", "怎么把文字转成图片"),
     ("从广州到成都的高铁", "从成都到广州的高铁"),
     ("广州飞成都的机票", "成都飞广州的机票"),
@@ -57,7 +79,23 @@ ALIKE = [
     ("When it rains, do bees fly?", "Do bees fly when it rains?"),
     ("Oslo is in which country?", "Which country is Oslo in?"),
     ("How far is Oslo from Bergen?", "How far is Bergen from Oslo?"),
+    ("Bob has 5 stamps, Ann has 3 stamps", "Ann has 3 stamps and Bob has 5 stamps"),
+    ("The fair was in Turin in May", "In May the fair was in Turin"),
+    ("Milan beat Turin in 1990", "Turin was beaten by Milan in 1990"),
+    ("Rust can be used to test Python code", "Python code can be tested with Rust"),
+    ("Did the price rise last year?", "Was the price raised last year?"),
+    (
+        "If Ann and Bob marry, will Ann's family come?",
+        "Will Ann's family come if Ann and Bob marry?",
+    ),
+    ("Milan is higher than Turin", "Turin is lower than Milan"),
     # Chinese.
+    ("中国队好还是日本队好", "日本队好还是中国队好"),
+    ("1990年，赵磊在北京与孙悦一起创办了这家公司", "这家公司由赵磊和孙悦1990年在北京一起创办"),
+    (
+        "成员有赵磊、孙悦和周涛，他们都来自北京的一所小学",
+        "成员有周涛、孙悦和赵磊，都来自北京的一所小学",
+    ),
     ("茶和咖啡有什么区别", "咖啡和茶有什么区别"),
     ("茶与咖啡哪个好", "咖啡与茶哪个好"),
     ("鸭肉怎么做", "怎么做鸭肉"),
@@ -91,5 +129,5 @@ def test_another_order_with_the_same_roles_does_not(one: str, other: str) -> Non
 
 def test_long_texts_cost_no_more_than_they_must() -> None:
     """Two texts of the same thousands of words, shuffled."""
-    words = [f"word{number}" for number in range(3000)]
+    words = [f"Word{number}" for number in range(3000)]
     assert order(read(" ".join(words)), read(" ".join(reversed(words)))) is None

@@ -73,6 +73,19 @@ DIFFERENT = [
     ("How far is Oslo?", "How long does a trip to Oslo take?"),
     ("上海到杭州多远", "上海到杭州多久"),
     ("Explain why tides turn", "Explain how tides turn"),
+    ("Set a timer for tea", "Is there a timer for tea?"),
+    ("Can you play the anthem?", "Who wrote the anthem?"),
+    ("alarm for eight", "is there an alarm for eight"),
+    ("What is the name of the tram museum?", "In which year did the tram museum open?"),
+    ("What are baby hares called?", "Where are baby hares born?"),
+    ("Which type of helmet do I need?", "Do I need a helmet?"),
+    ("What can I use lye for?", "Where can I get lye?"),
+    ("Find all the files named draft", "How many files named draft are there?"),
+    ("how rivers freeze", "when rivers freeze"),
+    ("请帮我设一个闹钟", "我的闹钟是几点"),
+    ("这座桥叫什么", "这座桥在哪里"),
+    ("这座桥叫什么名字", "这座桥是哪一年建的"),
+    ("需要哪种头盔", "需要戴头盔吗"),
 ]
 
 ALIKE = [
@@ -102,6 +115,11 @@ ALIKE = [
     ("咋修自行车", "怎么修自行车"),
     ("How do you say hello in Thai?", "What is hello in Thai?"),
     ("Can I move my pension?", "How do I move my pension?"),
+    ("Set a timer for tea", "Could you set a timer for tea?"),
+    ("I want to cancel my order", "How do I cancel my order?"),
+    ("What is the name of the city where the tower stands?", "Where does the tower stand?"),
+    ("What is the name of the founder of the zoo?", "Who founded the zoo?"),
+    ("When it rains, why do worms come up?", "Why do worms come up when it rains?"),
 ]
 
 

@@ -39,3 +39,13 @@ class Asks(Enum):
     WRITING = auto()
     """A poem, an essay, a program."""
     EXPLANATION = auto()
+    DEED = auto()
+    """That something is done: an alarm set, a song played."""
+    NAME = auto()
+    """What something is called."""
+    KIND = auto()
+    """Of what kind something is."""
+    PURPOSE = auto()
+    """What something is for."""
+    ALL = auto()
+    """All there are, one by one."""

@@ -40,6 +40,9 @@ _PATTERNS = {
     Asks.LIST: "哪些|推荐|列出|列举|举例|有什么",
     Asks.WRITING: "^(?:请|帮我|请帮我)?写|作文",
     Asks.EXPLANATION: "解释|说明|介绍",
+    Asks.DEED: "^(?:请|麻烦)?(?:帮我|给我|替我|请)(?:把|将|设|定|打开|关|播|放|叫)",
+    Asks.NAME: "叫(?:做|作)?什么(?=[?。吗呢啊呀了]|$)|什么名字|(?:名字|名称)(?:是什么|叫)",
+    Asks.KIND: "(?:哪|什么)(?:种(?!情况|方[式法])|类)|什么类型|什么样的|什么种类",
 }
 _COMPILED = tuple((asks, re.compile(pattern)) for asks, pattern in _PATTERNS.items())
 

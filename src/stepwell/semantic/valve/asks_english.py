@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from stepwell.semantic.valve.answer import Asks
 
+_BARE = 6
+"""Words of a question that is no more than a question word and a clause."""
 _LOOK_AHEAD = 8
 """Words behind a question word that may say more of what is asked."""
 _SIGNS = frozenset(("", ".", "?", "!", ",", ";", ":"))
@@ -87,6 +89,12 @@ _HOW = (
     _Rule(Asks.MANNER, None, frozenset(("explain", "describe"))),
     _rule(Asks.MANNER, r"(?:does|did|is|are|was|were|will|has|have|do) "),
 )
+_HOW_ELSE = (
+    r"(?:to|about|come|is|are|was|were|do|does|did|can|could|should|would|will|might|shall|must"
+    r"|many|much|long|often|far|soon|old|big|tall|high|large|fast|deep|heavy|wide|strong|hot|cold"
+    r"|expensive|likely|common|dangerous|frequent|frequently|good|bad|well|easy|hard|difficult"
+    r"|i|you|we|people) "
+)
 _WHAT = (
     _rule(
         Asks.AMOUNT,
@@ -128,10 +136,22 @@ _WHERE = (
         r"(?:is|are|was|were|do|does|did|can|could|should|would|will|to|have|has) ",
     ),
 )
+_KIND = _rule(Asks.KIND, r"(?:kind|type|sort)s? of ")
+_PURPOSE = _rule(
+    Asks.PURPOSE,
+    r"(?:can|could|do|does|is|are) (?:\S+ ){0,3}(?:use|used|using|good) (?:\S+ ){0,4}for (?:\?|$)",
+)
+_NAME = _rule(
+    Asks.NAME,
+    r"(?:is|are|was|were) the (?:\S+ )?names? (?:of|for) (?:a |an |the )?"
+    r"(?!(?:\S+ )?(?:city|country|place|town|state|person|man|woman|river|location|shop|store"
+    r"|restaurant)\b)"
+    r"|(?:is|are|was|were) (?:\S+ ){1,6}(?:called|named) ",
+)
 _RULES: dict[str, tuple[_Rule, ...]] = {
     "how": _HOW,
-    "what": _WHAT,
-    "which": _WHAT,
+    "what": (*_WHAT, _KIND, _NAME, _PURPOSE),
+    "which": (*_WHAT, _KIND),
     "when": _WHEN,
     "where": _WHERE,
     "deadline": (_Rule(Asks.TIME),),
@@ -155,13 +175,28 @@ _RULES: dict[str, tuple[_Rule, ...]] = {
         (_rule(Asks.WAY, r"(?:to|for|on) "),),
     ),
 }
+DEEDS = (
+    "set turn switch play book order send delete remove add start stop cancel schedule remind mute "
+    "unmute lower raise dim increase decrease put call dial email text post pause resume skip "
+    "shuffle wake buy reserve snooze clear reset"
+)
+"""Verbs with which a text bids that something be done."""
+_DEED = re.compile(
+    r"^ ?(?:(?:please|kindly|hey|ok|okay) (?:\S+ )?)?"
+    r"(?:(?:can|could|would|will) you (?:please |kindly )?"
+    r"|i (?:want|need|would like) (?:you )?to |please |go ahead and )?"
+    rf"(?:(?:{DEEDS.replace(' ', '|')}) (?!(?:is|are|was|status|history|number|date|of) )"
+    r"|(?:alarm|reminder|timer) (?:for|at|in|to) )"
+)
 _FIRST: dict[str, tuple[_Rule, ...]] = {
     **dict.fromkeys(
-        "list name give show find recommend suggest examples".split(), (_Rule(Asks.LIST),)
+        "list name give show find recommend suggest examples".split(),
+        (_Rule(Asks.LIST), _rule(Asks.ALL, r"(?:me )?(?:all|every) ")),
     ),
     **dict.fromkeys(
         "write compose draft create generate implement".split(), (_Rule(Asks.WRITING),)
     ),
+    "how": (_rule(Asks.MANNER, rf"(?!{_HOW_ELSE})"),),
     "what": (_rule(Asks.LIST, r"are (?:some|the|good) "),),
     **dict.fromkeys("describe discuss".split(), (_Rule(Asks.EXPLANATION),)),
     **dict.fromkeys(
@@ -178,18 +213,42 @@ def asked_in_english(text: str) -> set[Asks]:
     text = text[lead.end() :] if lead else text
     words = text.split()
     found = set(_by_words(words))
+    if not found and (bare := _by_form(text, words)) is not None:
+        return {bare}
     if _MEANING.match(text):
         found.add(Asks.MEANING)
-    if Asks.DURATION in found or Asks.FREQUENCY in found:
-        found.discard(Asks.AMOUNT)
     if " there " in text and _IS_THERE_A_WAY.search(text):
         found |= {Asks.WAY, Asks.ABILITY}
+    if Asks.WAY not in found and _asks_whether(words):
+        found.add(Asks.ABILITY if _ABILITY.search(text) else Asks.WHETHER)
+    return _without_general(found)
+
+
+def _by_form(text: str, words: list[str]) -> Asks | None:
+    """Return what a text asks for that has no word to say so."""
+    if _DEED.match(text):
+        return Asks.DEED
+    if words[:1] == ["when"] and len(words) <= _BARE and "," not in words:
+        return Asks.TIME  # When it ends; but not: when it ends, ...
+    return None
+
+
+_PRECISE = (
+    (Asks.ALL, Asks.LIST),
+    (Asks.NAME, Asks.MEANING),
+    (Asks.DURATION, Asks.AMOUNT),
+    (Asks.FREQUENCY, Asks.AMOUNT),
+    (Asks.WAY, Asks.MANNER),
+)
+"""Kinds, and others that their words also stand for."""
+
+
+def _without_general(found: set[Asks]) -> set[Asks]:
+    for precise, general in _PRECISE:
+        if precise in found:
+            found.discard(general)
     if len(found) > 1:
         found.discard(Asks.EXPLANATION)
-    if Asks.WAY in found:
-        found.discard(Asks.MANNER)
-    elif _asks_whether(words):
-        found.add(Asks.ABILITY if _ABILITY.search(text) else Asks.WHETHER)
     return found
 
 

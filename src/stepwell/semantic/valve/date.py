@@ -11,6 +11,10 @@ Times = dict[str, tuple[int | str, ...]]
 _TOLD = frozenset({"part", "half", "every", "calendar", "part of the week"})
 """Kinds that may be left out: they speak against one answer only if both texts tell them."""
 
+_DAYS = ("relative", "weekday", "day")
+_WITHIN = frozenset(("part", "half", "time"))
+"""Kinds that say when in a day."""
+
 _ORDERED = frozenset({"year", "month", "day", "weekday", "time", "half"})
 """Kinds whose order tells a beginning from an end."""
 
@@ -20,12 +24,33 @@ def date(asked: Reading, stored: Reading) -> Difference | None:
     one, other = asked.fact(_times), stored.fact(_times)
     if one == other:
         return None
+    part = _other_part(one, other)
+    if part is not None and not (
+        asked.prose.endswith((".", "。")) and stored.prose.endswith((".", "。"))
+    ):
+        return part
     for kind in sorted(one.keys() | other.keys()):
         left, right = one.get(kind, ()), other.get(kind, ())
         if not (left and right) and kind in _TOLD:
             continue
         if left != right and (kind in _ORDERED or set(left) != set(right)):
             return Difference(Kind.DATE, _shown(kind, left), _shown(kind, right))
+    return None
+
+
+def _other_part(one: Times, other: Times) -> Difference | None:
+    """Compare the part of a day that is named: tomorrow, tomorrow morning. An hour tells it too."""
+    for named, whole in ((one, other), (other, one)):
+        if (
+            "part" in named
+            and _WITHIN.isdisjoint(whole)
+            and any(kind in whole and named.get(kind) == whole[kind] for kind in _DAYS)
+        ):
+            return Difference(
+                Kind.DATE,
+                _shown("part", one.get("part", ())),
+                _shown("part", other.get("part", ())),
+            )
     return None
 
 

@@ -35,6 +35,29 @@ _DENIAL = re.compile(
     r"|不[^\W\d]|不|没|冇|无|未|非|别|甭|勿|莫|否"
 )
 
+_LONGEST = 100
+"""Characters of a question."""
+_MARKS = re.compile(r"[\s,.。?!~]")
+
+
+def is_turned(one: str, other: str) -> bool:
+    """Return whether two yes-no questions are the same but for one 不: yes to one, no to the other.
+
+    Takes two `Outline.han`.
+    """
+    if one.count("不") == other.count("不"):
+        return False
+    one, other = _MARKS.sub("", one), _MARKS.sub("", other)
+    if abs(len(one) - len(other)) != 1 or len(one) > _LONGEST:
+        return False
+    if not (_YES_NO.search(one) and _YES_NO.search(other)):
+        return False
+    longer, shorter = (one, other) if len(one) > len(other) else (other, one)
+    return any(
+        longer[:at] + longer[at + 1 :] == shorter for at, char in enumerate(longer) if char == "不"
+    )
+
+
 WEAK = frozenset(
     """
     怎么办 失败 拒绝 停止 避免 防止 预防 缺乏 缺少 消失 忘 克服 缓解 消除 戒 解决 丢

@@ -113,7 +113,7 @@ def _has(other: Reading, text: str, script: Script) -> bool:
         return True
     if len(text) < _LONG or len(forms) > _MANY:
         return False
-    return any(_is_slip(text, form) for form in forms)
+    return any(is_slip(text, form) for form in forms)
 
 
 _LONG = 6
@@ -123,8 +123,13 @@ _MANY = 200
 """Among so many words nobody looks for slips: every name would have to be held against each."""
 
 
-def _is_slip(one: str, other: str) -> bool:
-    """Return whether two words differ in one letter: missing, changed, or swapped with the next."""
+def is_slip(one: str, other: str) -> bool:
+    """Return whether two words differ in one letter: missing, changed, or swapped with the next.
+
+    Only long words: in others one letter makes another name.
+    """
+    if min(len(one), len(other)) < _LONG:
+        return False
     if abs(len(one) - len(other)) > 1 or one[0] != other[0]:
         return False
     start = 0

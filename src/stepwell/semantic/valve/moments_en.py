@@ -110,6 +110,11 @@ def _hour(found: re.Match[str]) -> Iterable[Mark]:
     return clock(_number(found[1]), 0)
 
 
+def _spoken_time(found: re.Match[str]) -> Iterable[Mark]:
+    minutes = int(english(re.split(r"[ -]", found[2]))) if found[2] else 0
+    return clock(int(english([found[1]])), minutes, f"{found[3]}m")
+
+
 def _quarter_hour(found: re.Match[str]) -> Iterable[Mark]:
     hour = _number(found[2])
     match found[1]:
@@ -248,6 +253,12 @@ RULES: tuple[Rule, ...] = (
         _month,
     ),
     _rule("a p am pm", r"(?<![\d.:])(\d{1,2})(?:[:.](\d{2}))?(?::\d{2})? ?([ap])\.?m\b\.?", _time),
+    _rule(
+        "am pm",
+        rf"\b({_ONES}|ten|eleven|twelve) ?(?:oh[ -])?((?:{_TEENS})(?:[ -](?:{_ONES}))?|(?<=oh[ -])"
+        rf"(?:{_ONES}))? ?([ap])\.?m\b\.?(?! i\b)",
+        _spoken_time,
+    ),
     _rule(":", r"(?<![\d.:])(\d{1,2}):(\d{2})(?::\d{2})?\b(?!:)", _hours),
     _rule(
         "half quarter",
@@ -258,6 +269,12 @@ RULES: tuple[Rule, ...] = (
         "o'clock oclock this in at",
         rf"\b{_HOUR} ?(?:o'?clock\b"
         r"|(?=(?:in the|this) (?:morning|afternoon|evening)\b|at night\b))",
+        _hour,
+    ),
+    _rule(
+        "morning afternoon evening tonight",
+        r"(?:(?<=morning at )|(?<=afternoon at )|(?<=evening at )|(?<=tonight at ))"
+        rf"{_HOUR}\b(?!:)",
         _hour,
     ),
     _rule("-", r"(?<![\d.])(1\d{3}|20\d{2}) ?- ?(1\d{3}|20\d{2}|\d{2})(?![\d-]|[/.]\d)", _years),

@@ -57,6 +57,11 @@ def negation(asked: Reading, stored: Reading) -> Difference | None:
     Two denials take each other back ("not impossible", 不是不能), and so does an opposite ("not
     safe", "dangerous").
     """
+    ours, others = outline(asked).han, outline(stored).han
+    if ours and others and ours != others and denial_chinese.is_turned(ours, others):
+        return Difference(
+            Kind.NEGATION, "不" * (len(ours) > len(others)), "不" * (len(ours) < len(others))
+        )
     affixed = _affixed(outline(asked), outline(stored))
     if len(affixed) % 2 == (1 if is_denied(asked, stored) else 0):
         is_like = not affixed and asked.fact(denials).words == stored.fact(denials).words

@@ -7,8 +7,12 @@ from itertools import pairwise
 
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.english import fold
+from stepwell.semantic.valve.exchange import exchanged, places, things
+from stepwell.semantic.valve.opposites import opposed, shipped
 from stepwell.semantic.valve.outline import Outline, outline
 from stepwell.semantic.valve.reading import Reading, Script
+from stepwell.semantic.valve.reference import other_reference
+from stepwell.semantic.valve.voice import other_voice
 
 
 def _words(text: str) -> frozenset[str]:
@@ -152,6 +156,9 @@ def _is_passive(mine: Outline) -> bool:
 def order(asked: Reading, stored: Reading) -> Difference | None:
     """Return the two things that have changed places."""
     mine, theirs = asked.fact(roles), stored.fact(roles)
+    words = other_voice(asked, stored)
+    if words:
+        return Difference(Kind.ORDER, *words)
     if mine.is_passive != theirs.is_passive:
         if mine.frame == theirs.frame and len(mine.frame) >= _WHO_DOES_WHAT:
             return Difference(Kind.ORDER, _voice(mine), _voice(theirs))
@@ -160,7 +167,39 @@ def order(asked: Reading, stored: Reading) -> Difference | None:
         if mine.persons != theirs.persons and sorted(mine.persons) == sorted(theirs.persons):
             return Difference(Kind.ORDER, " ".join(mine.persons), " ".join(theirs.persons))
         return None
-    return _swapped(asked, stored) or _crossed(mine, theirs) or _exchanged(mine, theirs)
+    return (
+        _swapped(asked, stored)
+        or _crossed(mine, theirs)
+        or _exchanged(mine, theirs)
+        or _rebound(asked, stored)
+        or _referred(asked, stored)
+    )
+
+
+def _rebound(asked: Reading, stored: Reading) -> Difference | None:
+    """Return two things of which each stands where the other stood, whatever is around them."""
+    if len(asked.fact(things) & stored.fact(things)) < 2:  # noqa: PLR2004 - two change places
+        return None
+    here, there = asked.fact(roles).neighbours, stored.fact(roles).neighbours
+    if [word for word in here if word in there] == [word for word in there if word in here]:
+        return None
+    # In one order, whichever was asked: what moved is counted from the first.
+    first, second = sorted((asked, stored), key=lambda reading: reading.text)
+    mine, theirs = first.fact(places), second.fact(places)
+    found = exchanged(mine, theirs)
+    # "A is higher than B" and "B is lower than A" are the same.
+    if found is None or opposed(asked.fact(shipped().find), stored.fact(shipped().find)):
+        return None
+    is_short = not (mine.is_long and theirs.is_long)
+    if is_short and not (found[0].isdecimal() or _MUTUAL.isdisjoint(mine.folds + theirs.folds)):
+        return None
+    one, other = found if first is asked else found[::-1]
+    return _difference((one,), (other,))
+
+
+def _referred(asked: Reading, stored: Reading) -> Difference | None:
+    words = other_reference(asked, stored)
+    return Difference(Kind.ORDER, *words) if words else None
 
 
 def _voice(roles: Roles) -> str:

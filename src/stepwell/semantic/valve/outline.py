@@ -53,9 +53,19 @@ def _token(piece: str, *, is_name: bool) -> Token:
     )
 
 
+def folded(word: str) -> str:
+    """Return the fold of a piece; quick for words seen before."""
+    return _token(word, is_name=False).fold
+
+
 def outline(reading: Reading) -> Outline:
     """Return a reading's outline. Some 30 us for a question of 15 words, once per reading."""
     return reading.fact(_outline)
+
+
+def is_statement(reading: Reading) -> bool:
+    """Return whether a text ends as statements do. What is asked for mostly ends otherwise."""
+    return reading.prose.rstrip().endswith((".", "。"))
 
 
 def _outline(reading: Reading) -> Outline:

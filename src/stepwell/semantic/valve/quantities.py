@@ -14,7 +14,7 @@ from stepwell.semantic.valve.numerals import (
     digits,
     english,
 )
-from stepwell.semantic.valve.quantities_zh import Numeral, numerals
+from stepwell.semantic.valve.quantities_zh import Numeral, is_measure, numerals
 from stepwell.semantic.valve.reading import Reading, Script, Word
 from stepwell.semantic.valve.units import Unit, longest, units
 
@@ -84,6 +84,11 @@ _NOT_FIRST = frozenset("name aid hand clas lady place time step thing".split())
 """``first name``, ``for the first time``: nothing is counted there."""
 
 _OWNERS = frozenset("the my your his her its our their whose which".split())
+_NUMBERED = frozenset(
+    "radio channel chapter part section episode season room gate terminal platform line page "
+    "volume grade unit lesson phase tier type stage level number step formula".split()
+)
+"""Behind these ``one`` tells one from another."""
 _VAGUE = frozenset("several few many some couple hundreds thousands millions billions".split())
 _NO_NOUNS = frozenset(
     "a an the and or of in on at to from by for with is are was were be than as if that it i you "
@@ -208,7 +213,7 @@ class _Walk:
             self._behind = self._words[behind].end
         elif self._word(index - 1) in _VAGUE and run[0] in _MAGNITUDES:
             return
-        elif run != ["one"]:
+        elif run != ["one"] or self._word(index - 1) in _NUMBERED:
             yield self._counted(value, behind)
 
     def _of_ordinal(self, index: int) -> Iterator[Quantity]:
@@ -291,6 +296,9 @@ class _Walk:
         if index >= len(self._words):
             return ""
         word = self._words[index]
+        if word.script is Script.HAN and index + 1 < len(self._words) and is_measure(word.text):
+            counted = self._words[index + 1]
+            return counted.text if counted.script is Script.HAN else ""
         if word.script is not Script.LATIN or word.text in _NO_NOUNS:
             return ""
         return word.text.removesuffix("'s").removesuffix("s")

@@ -45,6 +45,13 @@ _COUNTED = frozenset(
     "瓶碗盒箱袋包片块滴股笔单款门场局轮倍维角边大线星折成页胎阶段程环度点天倍者座栋幢棵朵匹头尾盘份幅封项则站厘"
 )
 """What must stand behind one Chinese figure to make it a number."""
+
+
+def is_measure(word: str) -> bool:
+    """Return whether a word only stands between a number and what it counts: 头, 个."""
+    return word in _COUNTED
+
+
 _RECKONING = frozenset("加减乘除以于")
 
 

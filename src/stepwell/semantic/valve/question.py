@@ -31,6 +31,11 @@ _OTHERS: tuple[tuple[Asks, tuple[Asks, ...]], ...] = (
     (Asks.FREQUENCY, (Asks.DURATION,)),
     (Asks.SUMMARY, (Asks.TRANSLATION, Asks.EXPLANATION, Asks.WRITING)),
     (Asks.TRANSLATION, (Asks.EXPLANATION, Asks.WRITING)),
+    (Asks.DEED, (Asks.CAUSE, Asks.TIME, Asks.PLACE, Asks.PERSON, Asks.WHETHER, *_HOW_MUCH)),
+    (Asks.NAME, (Asks.CAUSE, Asks.TIME, Asks.PLACE, Asks.WAY, Asks.WHETHER, *_HOW_MUCH)),
+    (Asks.KIND, (Asks.CAUSE, Asks.TIME, Asks.PERSON, Asks.WHETHER)),
+    (Asks.PURPOSE, (Asks.WAY, Asks.TIME, Asks.PLACE, Asks.PERSON, Asks.WHETHER, *_HOW_MUCH)),
+    (Asks.ALL, _HOW_MUCH),
 )
 """Kinds of answer that are never each other's. Pairs not named may be: where one learns a thing
 is often how one does."""

@@ -4,7 +4,11 @@ import re
 from dataclasses import dataclass
 
 from stepwell.semantic.valve.alignment import unmatched
+from stepwell.semantic.valve.answer import Asks
+from stepwell.semantic.valve.asks import asks
+from stepwell.semantic.valve.asks_english import DEEDS
 from stepwell.semantic.valve.english import fold
+from stepwell.semantic.valve.entity import is_slip
 from stepwell.semantic.valve.outline import Token, outline
 from stepwell.semantic.valve.reading import Reading, Script
 
@@ -12,7 +16,48 @@ _PREPOSITIONS = frozenset(
     "in for on with at during from under after before among within without near inside outside "
     "via until since against".split()
 )
+_MAYBE_PREPOSITIONS = frozenset("to by onto into".split())
+"""They govern many things; what is meant is a place or a means."""
 _ARTICLES = frozenset("a an the my your his her our their this any some".split())
+_SHORT = 12
+"""Words of a short text."""
+_BY_THE_WAY = frozenset(
+    map(
+        fold,
+        f"""
+        bit little now right away immediately asap quickly kindly hey down up go ahead made whole
+        entire level mode placed pending permanently existing {DEEDS}
+        """.split(),
+    )
+)
+"""What a command may say or not."""
+_ONE_THING = {
+    fold(word): group
+    for group, words in enumerate(
+        (
+            "street road lane",
+            "phone mobile cellphone smartphone telephone",
+            "house home flat apartment",
+            "photo picture image pic",
+            "film movie",
+            "shop store",
+            "car auto vehicle automobile",
+            "job work",
+            "teacher instructor tutor",
+            "kid child",
+            "university college",
+            "town city",
+            "firm company business",
+            "cash money",
+            "item product article purchase",
+            "laptop notebook",
+            "telly tv television",
+            "day night",
+        )
+    )
+    for word in words.split()
+}
+"""Things of which one is said for the other."""
 _LONGEST = 30
 """In a longer text much is said by the way."""
 _GENERAL = frozenset(
@@ -67,28 +112,41 @@ class Restrictions:
     """Folds of words that are all a preposition governs."""
     groups: dict[str, str]
     """Words for kinds of people and animals, and the kind."""
+    governed: dict[str, str]
+    """Last words behind a preposition, with or without an article, and the preposition."""
 
 
 def restrictions(reading: Reading) -> Restrictions:
     """Return the restrictions of a text."""
     mine = outline(reading)
     objects: set[str] = set()
-    tokens = mine.tokens
-    position, end = 0, len(tokens)
-    while position < end:
-        position += 1
-        if tokens[position - 1].text not in _PREPOSITIONS:
+    governed: dict[str, str] = {}
+    for at, token in enumerate(mine.tokens):
+        if token.text not in _PREPOSITIONS and token.text not in _MAYBE_PREPOSITIONS:
             continue
-        while position < end and tokens[position].text in _ARTICLES:
-            position += 1
-        start = position
-        while position < end and tokens[position].has_content:
-            position += 1
-        if position - start == 1 and _is_thing(tokens[start]):
-            objects.add(tokens[start].fold)
+        has_article, phrase = _phrase(mine.tokens, at + 1)
+        if not phrase or not _is_thing(phrase[-1]):
+            continue
+        if token.text in _PREPOSITIONS:
+            governed[phrase[-1].fold] = token.text
+            if len(phrase) == 1:
+                objects.add(phrase[0].fold)
+        elif has_article or (token.text == "by" and len(phrase) == 1):  # By train.
+            governed[phrase[-1].fold] = token.text
     groups = {word: _GROUPS[word] for word in mine.folds if word in _GROUPS}
     groups |= {word: _GROUPS_IN_CHINESE[word] for word in _CHINESE_GROUP.findall(mine.han)}
-    return Restrictions(frozenset(objects - _GENERAL), groups)
+    return Restrictions(frozenset(objects - _GENERAL), groups, governed)
+
+
+def _phrase(tokens: tuple[Token, ...], start: int) -> tuple[bool, tuple[Token, ...]]:
+    """Return whether an article stands at ``start``, and the words of content behind it."""
+    first = start
+    while first < len(tokens) and tokens[first].text in _ARTICLES:
+        first += 1
+    end = first
+    while end < len(tokens) and tokens[end].has_content:
+        end += 1
+    return first > start, tokens[first:end]
 
 
 def _is_thing(token: Token) -> bool:
@@ -106,12 +164,36 @@ def restricted(asked: Reading, stored: Reading) -> tuple[str, str] | None:
         return " ".join(sorted(mine - theirs)), " ".join(sorted(theirs - mine))
     more, less = unmatched(ours, others), unmatched(others, ours)
     if more and not less:
-        added = _added(asked, stored, more)
+        added = _added(asked, stored, more) or _commanded(asked, stored, more)
         return (added, "") if added else None
     if less and not more:
-        added = _added(stored, asked, less)
+        added = _added(stored, asked, less) or _commanded(stored, asked, less)
         return ("", added) if added else None
-    return None
+    return _replaced(asked, stored, more, less)
+
+
+def _commanded(longer: Reading, shorter: Reading, more: frozenset[str]) -> str:
+    """Return what only one of two short commands says, but for what is said by the way."""
+    if max(len(longer.words), len(shorter.words)) > _SHORT:
+        return ""
+    if Asks.DEED not in longer.fact(asks) or Asks.DEED not in shorter.fact(asks):
+        return ""
+    return " ".join(sorted(more - _BY_THE_WAY))
+
+
+def _replaced(
+    asked: Reading, stored: Reading, more: frozenset[str], less: frozenset[str]
+) -> tuple[str, str] | None:
+    """Return two things behind one preposition in short texts that are the same but for them."""
+    if len(more) != 1 or len(less) != 1 or max(len(asked.words), len(stored.words)) > _SHORT:
+        return None
+    (mine,), (theirs,) = more, less
+    preposition = asked.fact(restrictions).governed.get(mine)
+    if preposition is None or preposition != stored.fact(restrictions).governed.get(theirs):
+        return None
+    if _ONE_THING.get(mine, mine) == _ONE_THING.get(theirs, theirs) or is_slip(mine, theirs):
+        return None
+    return mine, theirs
 
 
 def _added(longer: Reading, shorter: Reading, more: frozenset[str]) -> str:

@@ -8,6 +8,7 @@ from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.outline import outline
 from stepwell.semantic.valve.reading import Reading
 from stepwell.semantic.valve.restriction import restricted
+from stepwell.semantic.valve.standing import other_standing
 
 
 class Scope(Enum):
@@ -168,7 +169,7 @@ def scope(asked: Reading, stored: Reading) -> Difference | None:
         and not are_stories(outline(asked), outline(stored))
     ):
         return Difference(Kind.SCOPE, _names(mine), _names(theirs))
-    words = restricted(asked, stored)
+    words = other_standing(asked, stored) or restricted(asked, stored)
     return Difference(Kind.SCOPE, *words) if words else None
 
 
