@@ -108,9 +108,8 @@ class SemanticLayer:
     async def lookup(self, phrasing: Phrasing, terms: Terms) -> Match | NoMatch:
         """Return a question whose answer may be given, or why there is none.
 
-        Cost: one embedding, one search, and some 50 us for each near candidate, 200 us
-        if it was not read before; for a match, the
-        second opinion, if one is wanted.
+        Cost: one embedding, one search, and some 50 us for each near candidate, 200 us if
+        it was not read before; for a match, the second opinion, if one is wanted.
         """
         started = self._clock.monotonic()
         found = await self._find(phrasing, terms)
