@@ -19,6 +19,11 @@ SAME = [
     ("at seven this evening", "at 7pm"),
     ("half past three", "3:30"),
     ("at noon", "at 12:00"),
+    ("wake me at three am", "wake me at 3 a.m."),
+    ("at five thirty pm", "at 5:30 PM"),
+    ("tomorrow morning at seven", "tomorrow at seven am"),
+    ("call me tomorrow morning at 7am", "call me tomorrow at 7am"),
+    ("明早的天气", "明天早上的天气"),
     ("the 1990s", "the 90's"),
     ("from 2001 to 2005", "2001-2005"),
     ("season 1973-74", "season 1973-1974"),
@@ -54,6 +59,12 @@ OTHER = [
     ("7pm", "8pm"),
     ("today", "tomorrow"),
     ("next week", "last week"),
+    ("wake me at three am", "wake me at three pm"),
+    ("wake me at three a.m.", "wake me at three p.m."),
+    ("wake me for six am", "wake me for nine pm"),
+    ("the forecast for tomorrow", "the forecast for tomorrow morning"),
+    ("trains on Monday", "trains on Monday evening"),
+    ("明天下雨吗", "明天早上下雨吗"),
     ("in 2010", "in 2011"),
     ("in 2010", "before 2010"),
     ("since 2010", "until 2010"),
@@ -101,3 +112,9 @@ def test_says_what_differs() -> None:
     """The difference names both sides."""
     assert str(date(read("in 2010"), read("in 2011"))) == "date year 2010 != year 2011"
     assert str(date(read("on Monday"), read("soon"))) == "date weekday 1 != none"
+
+
+def test_a_statement_may_leave_the_part_of_the_day_out() -> None:
+    """It is told by the way there, and asked for in a question."""
+    told = "The shop opened on Monday.", "The shop opened on Monday morning."
+    assert date(read(told[0]), read(told[1])) is None

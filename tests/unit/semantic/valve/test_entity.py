@@ -16,7 +16,7 @@ SAME = [
     ("What is artificial intelligence?", "What is AI?"),
     ("Tell me about Donald Trump", "Tell me about Trump"),
     ("How do I open Microsoft Excel?", "How do I open Excel?"),
-    ("Who is the CEO of Microsoft?", "Who runs Microsoft?"),
+    ("Who is the boss of Siemens?", "Who leads Siemens?"),
     ("Where is the Nile?", "where is the nile"),
     ("How To Learn Python Fast", "how to learn python quickly"),
     ("HOW DO I LEARN PYTHON", "how do I learn python"),
@@ -71,7 +71,7 @@ OTHER = [
     ("狮子座的性格", "处女座的性格"),
     ("用Python写爬虫", "用Java写爬虫"),
     ("乙醇怎么保存", "甲苯怎么保存"),
-    ("Does the hotel have a pool?", "Does the hotel have a gym?"),
+    ("Has the campsite a sauna?", "Has the campsite a gym?"),
 ]
 
 

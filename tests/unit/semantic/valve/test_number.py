@@ -10,6 +10,9 @@ from stepwell.semantic.valve.numerals import chinese, english
 from stepwell.semantic.valve.reading import read
 
 SAME = [
+    ("play radio one", "play radio 1"),
+    ("2 birds and 6 storks sat down", "6 storks and 2 birds sat down"),
+    ("有300头黑牛和450头白牛", "有450头白牛和300头黑牛"),
     ("Name fifteen rivers", "Name 15 rivers"),
     ("twenty-one questions", "21 questions"),
     ("a hundred and five steps", "105 steps"),
@@ -72,6 +75,10 @@ SAME = [
 ]
 
 OTHER = [
+    ("play radio one", "play radio"),
+    ("2 birds and 6 storks sat down", "6 birds and 2 storks sat down"),
+    ("有300头黑牛和450头白牛", "有300头白牛和450头黑牛"),
+    ("有300头黑牛和450头白牛", "有450头黑牛和300头白牛"),
     ("Name fifteen rivers", "Name fifty rivers"),
     ("a run of 3 km", "a run of 3 miles"),
     ("Convert 5 km to miles", "Convert 5 km to metres"),
