@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from report import parse_arguments, print_table, write
-from semantic_quality import DATA, Judged, Labelled, embed, judge, load
+from semantic_quality import DATA, OWN, Judged, Labelled, embed, judge, load
 
 from stepwell.assembly.environment import cache_dir
 from stepwell.embedding.onnx_encoder import OnnxEncoder
@@ -140,8 +140,12 @@ def _gates(figures: dict[str, Any]) -> dict[str, object]:
 
 
 def _sets(data: Path, most: int) -> Iterator[tuple[str, list[Labelled]]]:
-    for name in SETS:
-        pairs = [*load(data / "pairs" / f"{name}.jsonl")]
+    paths = [data / "pairs" / f"{name}.jsonl" for name in SETS]
+    found = [path for path in paths if path.exists()]
+    if not found:
+        print(f"no pairs in {data}: our own only, which measure nothing; --data names a folder")
+    for path in found or [OWN]:
+        name, pairs = path.stem, [*load(path)]
         for language in sorted({pair.language for pair in pairs}):
             some = [pair for pair in pairs if pair.language == language]
             yield f"{name} {language}", random.Random(5).sample(some, min(most, len(some)))
