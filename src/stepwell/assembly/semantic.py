@@ -27,6 +27,9 @@ from stepwell.semantic.index.bounds import Bounds
 from stepwell.semantic.index.index import VectorIndex
 from stepwell.semantic.index.manifest import Identity
 from stepwell.semantic.layer import SemanticLayer, Tolerances
+from stepwell.semantic.valve.antonym import compare_by
+from stepwell.semantic.valve.opposites import read_opposites
+from stepwell.semantic.valve.valve import CHECKS, Check
 from stepwell.telemetry import catalogue
 from stepwell.telemetry.gauges import Gauges
 
@@ -171,9 +174,20 @@ def make_acceptance(
     """Return what decides about candidates."""
     match table.policy:
         case "threshold":
-            return Threshold(calibration)
+            return Threshold(calibration, checks_of(table))
         case "verified":
-            return Verified(calibration, boundaries)
+            return Verified(calibration, boundaries, checks_of(table))
+
+
+def checks_of(table: Semantic) -> tuple[Check, ...]:
+    """Return what the safety valve asks: all it can, and the user's own opposites.
+
+    Raises:
+        ConfigError: These cannot be read.
+    """
+    if table.opposites is None:
+        return CHECKS
+    return (*CHECKS, compare_by(read_opposites(Path(table.opposites).expanduser())))
 
 
 def _or(given: float | None, measured: float) -> float:

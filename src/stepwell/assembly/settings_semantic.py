@@ -84,6 +84,9 @@ class Semantic(Table, frozen=True):
     """``threshold``: what is as similar as the level demands is served, unless the safety valve or
     a judgement forbids it. ``verified``: an entry whose hits were judged has a boundary of its own
     besides."""
+    opposites: Text | None = None
+    """File with more words that mean the opposite, for the safety valve: a line for each group,
+    ``word, word | opposite, opposite``; see ``docs/explanation/valve.md``."""
     reuse_similarity: Similarity | None = None
     """From this similarity on, a question that is not near enough for its answer is handed to the
     prefix layer as a hint. Default: as measured for the embedder."""

@@ -3,22 +3,23 @@
 from stepwell.core.names import Level
 from stepwell.semantic.acceptance.calibration import Calibration
 from stepwell.semantic.acceptance.verdict import TOO_FAR, Accepted, Pair, Refused, Verdict
-from stepwell.semantic.valve.valve import difference
+from stepwell.semantic.valve.valve import CHECKS, Check, difference
 
 
 class Threshold:
     """Accepts what is as similar as the level demands and passes the safety valve. Pure."""
 
-    def __init__(self, calibration: Calibration) -> None:
-        """Take the meaning of the levels."""
+    def __init__(self, calibration: Calibration, checks: tuple[Check, ...] = CHECKS) -> None:
+        """Take the meaning of the levels, and what the safety valve asks."""
         self._calibration = calibration
+        self._checks = checks
 
     def judge(self, pair: Pair, level: Level, min_similarity: float) -> Verdict:
         """As `Acceptance.judge`."""
         least = max(self._calibration.min_similarity[level], min_similarity)
         if pair.similarity < least:
             return too_far(least)
-        return through_valve(pair)
+        return through_valve(pair, self._checks)
 
 
 def too_far(least: float) -> Refused:
@@ -26,7 +27,7 @@ def too_far(least: float) -> Refused:
     return Refused(TOO_FAR, f"below {least:.3f}")
 
 
-def through_valve(pair: Pair) -> Verdict:
+def through_valve(pair: Pair, checks: tuple[Check, ...]) -> Verdict:
     """Return what the safety valve says."""
-    found = difference(pair.asked, pair.stored)
+    found = difference(pair.asked, pair.stored, checks)
     return Accepted() if found is None else Refused(found.kind, str(found))

@@ -8,6 +8,7 @@ from stepwell.semantic.acceptance.boundary import Boundary
 from stepwell.semantic.acceptance.calibration import Calibration
 from stepwell.semantic.acceptance.threshold import through_valve, too_far
 from stepwell.semantic.acceptance.verdict import Pair, Refused, Verdict
+from stepwell.semantic.valve.valve import CHECKS, Check
 
 
 class Boundaries(Protocol):
@@ -35,6 +36,8 @@ class Verified:
 
     calibration: Calibration
     boundaries: Boundaries
+    checks: tuple[Check, ...] = CHECKS
+    """What the safety valve asks."""
 
     def judge(self, pair: Pair, level: Level, min_similarity: float) -> Verdict:
         """As `Acceptance.judge`."""
@@ -50,4 +53,4 @@ class Verified:
                 return too_far(demanded)
         elif boundary is not None and boundary.likely_right(pair.similarity) < enough:
             return Refused("judged", f"judged hits: right from {boundary.middle:.3f} on")
-        return through_valve(pair)
+        return through_valve(pair, self.checks)

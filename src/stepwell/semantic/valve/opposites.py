@@ -184,14 +184,15 @@ def shipped() -> Opposites:
     return Opposites([*lines("antonyms_en.txt"), *lines("antonyms_zh.txt")])
 
 
-def extended(path: Path) -> Opposites:
-    """Return the shipped opposites and those of a file of the same form.
+def read_opposites(path: Path) -> Opposites:
+    """Return the opposites in a file of the shipped ones' form.
 
     Raises:
-        ConfigError: A line is not as it must be.
-        OSError: The file cannot be read.
+        ConfigError: The file cannot be read, or a line is not as it must be; names both.
     """
-    own = [line.partition("#")[0].strip() for line in path.read_text("utf-8").splitlines()]
-    return Opposites(
-        [*lines("antonyms_en.txt"), *lines("antonyms_zh.txt"), *(line for line in own if line)]
-    )
+    try:
+        written = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"opposites: {path} cannot be read: {error}") from error
+    own = [line.partition("#")[0].strip() for line in written]
+    return Opposites(line for line in own if line)

@@ -1,6 +1,6 @@
 """Asks every kind of difference in turn."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from stepwell.semantic.valve.antonym import antonym
 from stepwell.semantic.valve.date import date
@@ -36,19 +36,23 @@ the quotations; else at everything, as if nothing were quoted.
 """
 
 
-def differences(asked: Reading, stored: Reading) -> Iterator[Difference]:
-    """Yield every difference found, the first of each kind."""
+def differences(
+    asked: Reading, stored: Reading, checks: Iterable[Check] = CHECKS
+) -> Iterator[Difference]:
+    """Yield every difference found, the first of each check."""
     found = literal(asked, stored)
     if found is not None:
         yield found
     if asked.literals != stored.literals:
         asked, stored = asked.opened, stored.opened
-    for check in CHECKS:
+    for check in checks:
         found = check(asked, stored)
         if found is not None:
             yield found
 
 
-def difference(asked: Reading, stored: Reading) -> Difference | None:
+def difference(
+    asked: Reading, stored: Reading, checks: Iterable[Check] = CHECKS
+) -> Difference | None:
     """Return the first difference found, or ``None``: nothing speaks against one answer."""
-    return next(differences(asked, stored), None)
+    return next(differences(asked, stored, checks), None)

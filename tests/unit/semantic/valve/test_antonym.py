@@ -7,8 +7,9 @@ import pytest
 from stepwell.core.errors import ConfigError
 from stepwell.semantic.valve.antonym import antonym, compare_by
 from stepwell.semantic.valve.difference import Kind
-from stepwell.semantic.valve.opposites import Opposites, extended, shipped
+from stepwell.semantic.valve.opposites import Opposites, read_opposites, shipped
 from stepwell.semantic.valve.reading import read
+from stepwell.semantic.valve.valve import CHECKS, difference
 
 DIFFERENT = [
     ("How do I increase the font size?", "How do I decrease the font size?"),
@@ -125,15 +126,29 @@ def test_there_are_some_hundred_groups_in_each_language() -> None:
 
 
 def test_own_opposites(tmp_path: Path) -> None:
-    """A file of one's own adds to the shipped ones."""
+    """A file of one's own is one more check."""
     path = tmp_path / "own.txt"
     path.write_text("# ours\nstarboard, right side | port side\n\n左舷 | 右舷  # ships\n", "utf-8")
-    check = compare_by(extended(path))
+    check = compare_by(read_opposites(path))
     asked, stored = read("Paint the starboard wall"), read("Paint the port side wall")
     assert check(asked, stored) is not None
     assert antonym(asked, stored) is None
     assert check(read("左舷在哪"), read("右舷在哪")) is not None
-    assert check(read("How do I turn it on?"), read("How do I turn it off?")) is not None
+    checks = (*CHECKS, check)
+    assert difference(asked, stored) is None
+    assert difference(asked, stored, checks) is not None
+    assert difference(read("Turn it on"), read("Turn it off"), checks) is not None
+
+
+def test_own_opposites_that_cannot_be_read(tmp_path: Path) -> None:
+    """The error names the file, or the line."""
+    with pytest.raises(ConfigError, match=r"none\.txt cannot be read"):
+        read_opposites(tmp_path / "none.txt")
+    for wrong in (b"a, b", b"a |", b"a | b | c", b"\xff | b"):
+        path = tmp_path / "wrong.txt"
+        path.write_bytes(wrong)
+        with pytest.raises(ConfigError, match="opposites"):
+            read_opposites(path)
 
 
 def test_a_word_with_a_tilde_counts_in_place_only() -> None:
