@@ -15,7 +15,7 @@ from stepwell.core.entry import Entry, Phrasing
 from stepwell.core.errors import EmbeddingError
 from stepwell.core.events import Degraded, SemanticLookup
 from stepwell.core.likeness import Match, NoMatch, Terms
-from stepwell.core.names import CacheKey
+from stepwell.core.names import CacheKey, Partition
 from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Embedder, Unfit, Vector
 from stepwell.policy.compatibility import TEMPERATURE_TOLERANCE, is_compatible
@@ -28,6 +28,9 @@ from stepwell.semantic.valve.reading import Reading, read
 MAX_CANDIDATES = 8
 """Neighbours looked at. The first that is accepted is served; beyond a few, none would be."""
 
+MAX_ROWS_ON_LOOP = 10_000
+"""Comparing with more takes a millisecond or longer."""
+
 MAX_LEARNING = 1_000
 """Entries whose words wait to be embedded; what comes beyond is found again by `follow`."""
 
@@ -39,10 +42,14 @@ MAX_KEPT_CHARACTERS = 1_000
 
 
 class Index(Protocol):
-    """Points by partition. Called on the event loop; a search takes under a millisecond."""
+    """Points by partition. Called on the event loop; a long search on a thread."""
 
     def search(self, partition: bytes, vector: Vector, k: int, now: float) -> Sequence[Candidate]:
         """Return the nearest points of ``partition`` that have not expired, nearest first."""
+        ...
+
+    def cost_hint(self, partition: bytes) -> int:
+        """Return how many rows a search of ``partition`` compares, about."""
         ...
 
     def add(self, point: Point, vector: Vector) -> bool:
@@ -124,9 +131,7 @@ class SemanticLayer:
             return NoMatch("embedder", "embedder failed")
         if isinstance(vector, Unfit):
             return NoMatch(vector, f"not looked up, {vector}")
-        candidates = self._index.search(
-            phrasing.partition, vector, MAX_CANDIDATES, self._clock.now()
-        )
+        candidates = await self._search(phrasing.partition, vector)
         if not candidates:
             return NoMatch("nothing-near")
         chosen = self._choose(phrasing, terms, candidates)
@@ -137,6 +142,13 @@ class SemanticLayer:
             return chosen
         detail = f"{chosen.similarity:.3f} refused, second opinion: {doubt}"
         return self._refused(OPINION, detail, chosen.key, chosen.similarity)
+
+    async def _search(self, partition: Partition, vector: Vector) -> Sequence[Candidate]:
+        """Return the nearest points; a search that would keep the loop is done on a thread."""
+        search, now = self._index.search, self._clock.now()
+        if self._index.cost_hint(partition) <= MAX_ROWS_ON_LOOP:
+            return search(partition, vector, MAX_CANDIDATES, now)
+        return await asyncio.to_thread(search, partition, vector, MAX_CANDIDATES, now)
 
     def _choose(
         self, phrasing: Phrasing, terms: Terms, candidates: Sequence[Candidate]

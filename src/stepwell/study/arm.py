@@ -272,6 +272,10 @@ class _HeldIndex:
                     break
         return found[:k]
 
+    def cost_hint(self, partition: bytes) -> int:  # noqa: ARG002  (the same for all)
+        """Return 0: neighbours are known beforehand."""
+        return 0
+
     def add(self, point: Point, vector: Vector) -> bool:  # noqa: ARG002  (the texts have it)
         place = (Partition(point.partition), point.text)
         if place not in self._held:

@@ -1,6 +1,7 @@
 """The semantic layer over a hand-made embedder and a plain index."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -22,7 +23,7 @@ from stepwell.semantic.acceptance.threshold import Threshold
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.hurried_opinion import HurriedOpinion
 from stepwell.semantic.index.point import Candidate, Point
-from stepwell.semantic.layer import SemanticLayer, Tolerances
+from stepwell.semantic.layer import MAX_ROWS_ON_LOOP, SemanticLayer, Tolerances
 from stepwell.semantic.valve.reading import Reading, read
 from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import make_entry, make_judgement, make_key, make_phrasing
@@ -62,8 +63,13 @@ class PlainIndex:
 
     def __init__(self) -> None:
         self.points: dict[CacheKey, tuple[Point, Vector]] = {}
+        self.rows = 1
+        """What a search is said to cost."""
+        self.threads: list[int] = []
+        """Where searches ran."""
 
     def search(self, partition: bytes, vector: Vector, k: int, now: float) -> Sequence[Candidate]:
+        self.threads.append(threading.get_ident())
         found = [
             Candidate(
                 point.key,
@@ -77,6 +83,9 @@ class PlainIndex:
             if point.partition == partition and point.expires_at > now
         ]
         return sorted(found, key=lambda candidate: -candidate.similarity)[:k]
+
+    def cost_hint(self, partition: bytes) -> int:
+        return self.rows
 
     def add(self, point: Point, vector: Vector) -> bool:
         self.points[point.key] = (point, vector)
@@ -205,6 +214,17 @@ async def test_a_refused_neighbour_does_not_hide_the_next() -> None:
     found = await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
     assert isinstance(found, Match)
     assert found.text == STORED
+
+
+async def test_a_long_search_does_not_keep_the_loop() -> None:
+    """It runs on a thread, and finds the same."""
+    bench = make_bench({})
+    await bench.store(STORED)
+    short = await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
+    bench.index.rows = MAX_ROWS_ON_LOOP + 1
+    assert await bench.layer.lookup(make_phrasing(ASKED), GENERAL) == short
+    here = threading.get_ident()
+    assert [thread == here for thread in bench.index.threads] == [True, False]
 
 
 async def test_what_was_said_to_be_wrong() -> None:
