@@ -391,7 +391,10 @@ async def test_no_descriptor_is_kept(tmp_path: Path, clock: HandClock) -> None:
     await merged(index)
     assert _descriptors() > before
     await index.aclose()
-    assert _descriptors() == before
+    # The thread that opened the last ones may be about to let go of what it returned.
+    async with asyncio.timeout(10):
+        while _descriptors() != before:
+            await asyncio.sleep(0.01)
 
 
 async def test_searches_on_other_threads(tmp_path: Path, clock: HandClock) -> None:
