@@ -4,6 +4,7 @@ This is one request through the house, from the question to the reply; `answer` 
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import assert_never
 
@@ -261,16 +262,19 @@ class Runner:
         if self._flights.to_join(ask.question) is not None:
             return
         reader = self._flights.launch(ask, may_fill=True, share=True).join()
-        self._refreshing[key] = asyncio.create_task(self._wait_for(key, reader))
+        task = self._refreshing[key] = asyncio.create_task(_landed(reader))
+        # Not at the task's end: one that is cancelled before it began never comes to it.
+        task.add_done_callback(lambda _: self._end_refresh(key, reader))
 
-    async def _wait_for(self, key: CacheKey, reader: Reader) -> None:
-        try:
-            await reader.landed()
-        except (UpstreamError, RequestError):
-            pass  # Counted by the upstream; the next request that finds it stale tries again.
-        finally:
-            reader.leave()
-            del self._refreshing[key]
+    def _end_refresh(self, key: CacheKey, reader: Reader) -> None:
+        reader.leave()
+        del self._refreshing[key]
+
+
+async def _landed(reader: Reader) -> None:
+    # Failures are counted by the upstream; the next request that finds it stale tries again.
+    with suppress(UpstreamError, RequestError):
+        await reader.landed()
 
 
 def _check(status: int) -> None:

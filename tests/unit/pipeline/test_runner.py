@@ -542,6 +542,17 @@ async def test_refreshes_are_bounded_and_stop_with_the_runner(walk: Walk) -> Non
     assert walk.upstream.stopped == MAX_REFRESHES
 
 
+async def test_a_refresh_that_is_stopped_before_it_begins_lets_go_of_its_call(walk: Walk) -> None:
+    """The runner closes between the stale answer and the task behind it."""
+    question = make_question(request_class=PATIENT)
+    await walk.fill(question)
+    walk.clock.seconds += 120
+    assert (await walk.answer(question)).result is Result.STALE
+    await walk.runner.aclose()
+    await settle()
+    assert len(walk.flights) == 0
+
+
 @pytest.mark.parametrize("failure", ["unreachable", 500, 429])
 async def test_an_expired_answer_stands_in_for_a_failure(walk: Walk, failure: int | str) -> None:
     """Past revalidation, within stale-if-error; the trail says what happened."""
