@@ -73,8 +73,11 @@ def _unfit(text: str) -> Unfit | None:
 class NearEnough:
     """Accepts what is near enough. The safety valve would find numbers in the angles."""
 
+    def least_similarity(self, level: Level, min_similarity: float) -> float:
+        return max(LEVELS.min_similarity[level], min_similarity)
+
     def judge(self, pair: Pair, level: Level, min_similarity: float) -> Verdict:
-        least = max(LEVELS.min_similarity[level], min_similarity)
+        least = self.least_similarity(level, min_similarity)
         return Accepted() if pair.similarity >= least else Refused(TOO_FAR, f"below {least}")
 
 

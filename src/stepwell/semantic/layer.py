@@ -19,7 +19,7 @@ from stepwell.core.names import CacheKey, Partition
 from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Embedder, Unfit, Vector
 from stepwell.policy.compatibility import TEMPERATURE_TOLERANCE, is_compatible
-from stepwell.semantic.acceptance.verdict import TOO_FAR, Acceptance, Pair, Refused
+from stepwell.semantic.acceptance.verdict import Acceptance, Pair, Refused, too_far
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.hurried_opinion import OPINION, HurriedOpinion
 from stepwell.semantic.index.point import Candidate, Group, Point
@@ -140,8 +140,7 @@ class SemanticLayer:
         doubt = await self._opinion.doubt(phrasing.text, chosen.text, terms.respondent)
         if doubt is None:
             return chosen
-        detail = f"{chosen.similarity:.3f} refused, second opinion: {doubt}"
-        return self._refused(OPINION, detail, chosen.key, chosen.similarity)
+        return self._no_match(Refused(OPINION, f"second opinion: {doubt}"), chosen)
 
     async def _search(self, partition: Partition, vector: Vector) -> Sequence[Candidate]:
         """Return the nearest points; a search that would keep the loop is done on a thread."""
@@ -153,22 +152,27 @@ class SemanticLayer:
     def _choose(
         self, phrasing: Phrasing, terms: Terms, candidates: Sequence[Candidate]
     ) -> Match | NoMatch:
+        least = self._acceptance.least_similarity(terms.level, terms.min_similarity)
+        near = [candidate for candidate in candidates if candidate.similarity >= least]
+        if not near:
+            return self._no_match(too_far(least), candidates[0])
         asked = self._read(phrasing.text)
-        refusals: list[Refused] = []
-        for candidate in candidates:
+        refusals = []
+        for candidate in near:
             refused = self._refusal(phrasing, asked, terms, candidate)
             if refused is None:
                 return Match(candidate.key, candidate.text, candidate.similarity)
             refusals.append(refused)
-            if refused.by == TOO_FAR:
-                break  # Those behind it are farther away.
-        nearest, refused = candidates[0], refusals[0]
-        detail = f"{nearest.similarity:.3f} refused, {refused.detail}"
-        return self._refused(refused.by, detail, nearest.key, nearest.similarity)
+        return self._no_match(refusals[0], near[0])
 
-    def _refused(self, by: str, detail: str, key: CacheKey, similarity: float) -> NoMatch:
-        near = key if similarity >= self._tolerances.reuse_similarity else None
-        return NoMatch(by, detail, near, similarity)
+    def _no_match(self, refused: Refused, candidate: Candidate | Match) -> NoMatch:
+        near = candidate.similarity >= self._tolerances.reuse_similarity
+        return NoMatch(
+            refused.by,
+            f"{candidate.similarity:.3f} refused, {refused.detail}",
+            candidate.key if near else None,
+            candidate.similarity,
+        )
 
     def _refusal(
         self, phrasing: Phrasing, asked: Reading, terms: Terms, candidate: Candidate

@@ -18,8 +18,11 @@ from stepwell.core.names import CacheKey, PairId
 from stepwell.core.vectors import Embeddings, Unfit, Vector
 from stepwell.keys.pair import pair_of
 from stepwell.semantic import layer
+from stepwell.semantic.acceptance.boundary import Boundary
 from stepwell.semantic.acceptance.calibration import Calibration
 from stepwell.semantic.acceptance.threshold import Threshold
+from stepwell.semantic.acceptance.verdict import Acceptance
+from stepwell.semantic.acceptance.verified import Verified
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.hurried_opinion import HurriedOpinion
 from stepwell.semantic.index.point import Candidate, Point
@@ -95,6 +98,16 @@ class PlainIndex:
         return self.points.pop(key, None) is not None
 
 
+@dataclass(frozen=True)
+class Judged:
+    """Knows the boundaries that the test gives."""
+
+    boundaries: dict[CacheKey, Boundary]
+
+    def boundary(self, key: CacheKey) -> Boundary | None:
+        return self.boundaries.get(key)
+
+
 @dataclass
 class Bench:
     """A layer and its parts."""
@@ -117,12 +130,16 @@ class Bench:
         return stored
 
 
-def make_bench(angles: dict[str, float], opinion: HurriedOpinion | None = None) -> Bench:
+def make_bench(
+    angles: dict[str, float],
+    opinion: HurriedOpinion | None = None,
+    acceptance: Acceptance | None = None,
+) -> Bench:
     embedder, index, denials, events = HandEmbedder(angles), PlainIndex(), Denials(), Heard()
     layer = SemanticLayer(
         embedder,
         index,
-        Threshold(LEVELS),
+        acceptance or Threshold(LEVELS),
         denials,
         clock=HandClock(),
         events=events,
@@ -214,6 +231,20 @@ async def test_a_refused_neighbour_does_not_hide_the_next() -> None:
     found = await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
     assert isinstance(found, Match)
     assert found.text == STORED
+
+
+async def test_a_neighbour_that_is_too_far_does_not_hide_one_that_is_sure() -> None:
+    """The nearest lacks what the level demands; the one behind it was judged to be right."""
+    sure = "how can shoes be returned"
+    judged = Judged({})
+    bench = make_bench({STORED: 31, sure: 32, ASKED: 0}, acceptance=Verified(LEVELS, judged))
+    await bench.store(STORED)
+    entry = await bench.store(sure)
+    assert isinstance(await bench.layer.lookup(make_phrasing(ASKED), GENERAL), NoMatch)
+    judged.boundaries[entry.key] = Boundary(0.7, 60.0, 0.005)
+    found = await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
+    assert isinstance(found, Match)
+    assert found.text == sure
 
 
 async def test_a_long_search_does_not_keep_the_loop() -> None:
@@ -313,6 +344,10 @@ async def test_a_text_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
         await bench.layer.lookup(make_phrasing(long), GENERAL)
+    bench.embedder.angles["too far"] = 90
+    await bench.store("too far")
+    await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
+    assert "too far" not in told
     assert len(long) > layer.MAX_KEPT_CHARACTERS
     assert told.count(STORED) == told.count(ASKED) == 1
     assert told.count(long) > 1

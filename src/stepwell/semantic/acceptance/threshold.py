@@ -2,7 +2,7 @@
 
 from stepwell.core.names import Level
 from stepwell.semantic.acceptance.calibration import Calibration
-from stepwell.semantic.acceptance.verdict import TOO_FAR, Accepted, Pair, Refused, Verdict
+from stepwell.semantic.acceptance.verdict import Accepted, Pair, Refused, Verdict, too_far
 from stepwell.semantic.valve.valve import CHECKS, Check, difference
 
 
@@ -14,17 +14,16 @@ class Threshold:
         self._calibration = calibration
         self._checks = checks
 
+    def least_similarity(self, level: Level, min_similarity: float) -> float:
+        """As `Acceptance.least_similarity`."""
+        return max(self._calibration.min_similarity[level], min_similarity)
+
     def judge(self, pair: Pair, level: Level, min_similarity: float) -> Verdict:
         """As `Acceptance.judge`."""
-        least = max(self._calibration.min_similarity[level], min_similarity)
+        least = self.least_similarity(level, min_similarity)
         if pair.similarity < least:
             return too_far(least)
         return through_valve(pair, self._checks)
-
-
-def too_far(least: float) -> Refused:
-    """Return the refusal of what is less similar than it must be."""
-    return Refused(TOO_FAR, f"below {least:.3f}")
 
 
 def through_valve(pair: Pair, checks: tuple[Check, ...]) -> Verdict:

@@ -40,8 +40,17 @@ class Refused:
 Verdict = Accepted | Refused
 
 
+def too_far(least: float) -> Refused:
+    """Return the refusal of what is less similar than ``least``, which it must be."""
+    return Refused(TOO_FAR, f"below {least:.3f}")
+
+
 class Acceptance(Protocol):
     """Decides about one candidate. Pure; some 50 us."""
+
+    def least_similarity(self, level: Level, min_similarity: float) -> float:
+        """Return the similarity below which `judge` accepts nothing. Costs a microsecond."""
+        ...
 
     def judge(self, pair: Pair, level: Level, min_similarity: float) -> Verdict:
         """Return whether the answer may be given.

@@ -6,8 +6,8 @@ from typing import Protocol
 from stepwell.core.names import CacheKey, Level
 from stepwell.semantic.acceptance.boundary import Boundary
 from stepwell.semantic.acceptance.calibration import Calibration
-from stepwell.semantic.acceptance.threshold import through_valve, too_far
-from stepwell.semantic.acceptance.verdict import Pair, Refused, Verdict
+from stepwell.semantic.acceptance.threshold import through_valve
+from stepwell.semantic.acceptance.verdict import Pair, Refused, Verdict, too_far
 from stepwell.semantic.valve.valve import CHECKS, Check
 
 
@@ -39,13 +39,17 @@ class Verified:
     checks: tuple[Check, ...] = CHECKS
     """What the safety valve asks."""
 
+    def least_similarity(self, level: Level, min_similarity: float) -> float:
+        """As `Acceptance.least_similarity`."""
+        levels = self.calibration.min_similarity
+        return max(min_similarity, min(levels["faq"], levels[level]))
+
     def judge(self, pair: Pair, level: Level, min_similarity: float) -> Verdict:
         """As `Acceptance.judge`."""
-        demanded = self.calibration.min_similarity[level]
-        floor = self.calibration.min_similarity["faq"]
-        least = max(min_similarity, min(floor, demanded))
+        least = self.least_similarity(level, min_similarity)
         if pair.similarity < least:
-            return too_far(max(demanded, min_similarity))
+            return too_far(least)
+        demanded = self.calibration.min_similarity[level]
         boundary = self.boundaries.boundary(pair.key)
         enough = 1.0 - self.calibration.max_error[level]
         if pair.similarity < demanded:
