@@ -146,6 +146,19 @@ def test_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "recall of reusable" in capsys.readouterr().out
 
 
+def test_replay_learns_from_a_sample(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As large as the option says, else as the settings do."""
+    file = write(tmp_path / "trace", *TRACE)
+    settings = tmp_path / "stepwell.toml"
+    settings.write_text("[semantic]\nsample_share = 1.0\n")
+    for options, judged in ((["--sample-share", "1"], 2), (["--config", str(settings)], 2)):
+        assert run("replay", file, "--json", *options) == 0
+        told = json.loads(capsys.readouterr().out)["caches"]["general"]
+        assert told["judged_hits"] == judged
+    assert run("replay", file, "--json", "--config", str(settings), "--sample-share", "0") == 0
+    assert json.loads(capsys.readouterr().out)["caches"]["general"]["judged_hits"] == 0
+
+
 def test_replay_drawn_and_bounded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path / "trace", *TRACE)
     drawn = ["--zipf", "1", "--requests", "50", "--seed", "1", "--max-entries", "1"]
@@ -165,6 +178,8 @@ def test_replay_drawn_and_bounded(tmp_path: Path, capsys: pytest.CaptureFixture[
         ["--requests", "5"],
         ["--ttl", "-1"],
         ["--max-entries", "0"],
+        ["--sample-share", "1.1"],
+        ["--sample-share", "nan"],
     ],
 )
 def test_replay_refuses_what_makes_no_sense(

@@ -83,7 +83,7 @@ class NearEnough:
 
 def semantics(embedder: AngleEmbedder | None = None) -> Semantics:
     known = RememberingEmbedder(embedder or AngleEmbedder())
-    return Semantics(NearEnough(), Texts(known))
+    return Semantics(lambda _: NearEnough(), LEVELS.prior, Texts(known))
 
 
 def placed(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -93,4 +93,4 @@ def placed(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]
 @asynccontextmanager
 async def hand_made_parts(settings: Settings) -> Any:
     """Stands for `stepwell.cli.studying.open_parts`."""
-    yield StudyParts(AngleEmbedder(), NearEnough(), LEVELS, 0.1)
+    yield StudyParts(AngleEmbedder(), lambda _: NearEnough(), LEVELS, 0.1)

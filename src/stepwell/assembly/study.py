@@ -1,8 +1,9 @@
 """What the study needs of the house: an embedder that takes its time, and what decides."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from os import cpu_count
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:  # An extra brings what they need.
     from stepwell.core.vectors import Embedder
     from stepwell.semantic.acceptance.calibration import Calibration
     from stepwell.semantic.acceptance.verdict import Acceptance
+    from stepwell.semantic.acceptance.verified import Boundaries
 
 _PATIENCE_SECONDS = 60.0
 """Nobody waits for an answer here; an endpoint may take as long as the settings allow."""
@@ -27,7 +29,8 @@ class StudyParts:
     """The parts of a semantic layer, as a gateway with the same settings would have them."""
 
     embedder: "Embedder"
-    acceptance: "Acceptance"
+    decide_by: "Callable[[Boundaries], Acceptance]"
+    """Makes what decides about candidates, from what judged hits say of their entries."""
     calibration: "Calibration"
     temperature_tolerance: float
 
@@ -42,15 +45,13 @@ async def open_study(settings: Settings) -> AsyncIterator[StudyParts]:
     if not wants_semantic(settings):
         raise ConfigError(_why_none(settings))
     from stepwell.assembly.semantic import calibration_of, make_acceptance  # noqa: PLC0415
-    from stepwell.semantic.evidence import Evidence  # noqa: PLC0415  (an extra)
 
     table = settings.semantic
     embedder = _embedder(settings)
     try:
         calibration = calibration_of(table, embedder.model_id)
-        # Nothing was judged: every question is as good as new.
-        acceptance = make_acceptance(table, calibration, Evidence(calibration.prior))
-        yield StudyParts(embedder, acceptance, calibration, table.temperature_tolerance)
+        decide_by = partial(make_acceptance, table, calibration)
+        yield StudyParts(embedder, decide_by, calibration, table.temperature_tolerance)
     finally:
         await embedder.aclose()
 

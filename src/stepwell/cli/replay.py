@@ -74,6 +74,13 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--policy", choices=sorted(POLICIES), default="adaptive", help="what leaves first"
     )
+    parser.add_argument(
+        "--sample-share",
+        type=float,
+        metavar="P",
+        help="judge so many of the semantic hits, from 0 to 1, by their labels, and learn from it;"
+        " default: semantic.sample_share of the settings",
+    )
     add_cache_option(parser)
     add_settings_options(parser)
     parser.set_defaults(run=run)
@@ -97,6 +104,8 @@ def _check(options: argparse.Namespace) -> None:
     for name, value in positive.items():
         if value is not None and not 0 < value < float("inf"):
             raise ConfigError(f"{name} is {value}; allowed: a number above 0.")
+    if options.sample_share is not None and not 0 <= options.sample_share <= 1:
+        raise ConfigError(f"--sample-share is {options.sample_share}; allowed: from 0 to 1.")
     if options.requests is not None and options.zipf is None:
         raise ConfigError("--requests goes with --zipf.")
 
@@ -107,7 +116,11 @@ async def _replay(settings: Settings, options: argparse.Namespace) -> "Replay":
 
     with LineFile(options.file) as file:
         async with opened(settings, options.cache) as found:
-            replayer = Replayer(found.semantics, bounds=_bounds(options))
+            replayer = Replayer(
+                found.semantics,
+                bounds=_bounds(options),
+                sample_share=_sample_share(settings, options),
+            )
             progress = progress_of("requests")
             wanted = None if options.zipf is None else options.requests or _DRAWN
 
@@ -135,6 +148,11 @@ def _stream(
     if options.zipf is None:
         return stream
     return drawn_by_zipf(stream, options.zipf, options.requests or _DRAWN, options.seed)
+
+
+def _sample_share(settings: Settings, options: argparse.Namespace) -> float:
+    given: float | None = options.sample_share
+    return settings.semantic.sample_share if given is None else given
 
 
 def _bounds(options: argparse.Namespace) -> "Bounds | None":

@@ -63,7 +63,9 @@ async def opened(settings: Settings, cache: Path | None) -> AsyncIterator[Opened
         embedder = parts.embedder
         file = None if cache is None else VectorFile(cache, embedder.model_id, embedder.dimensions)
         known = RememberingEmbedder(embedder, file)
-        semantics = Semantics(parts.acceptance, Texts(known), parts.temperature_tolerance)
+        semantics = Semantics(
+            parts.decide_by, parts.calibration.prior, Texts(known), parts.temperature_tolerance
+        )
         try:
             yield Opened(parts, known, semantics)
         finally:

@@ -3,7 +3,7 @@
 import heapq
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -11,13 +11,18 @@ import numpy as np
 
 from stepwell.core.entry import Phrasing
 from stepwell.core.events import Event
+from stepwell.core.judgement import Judgement, Verdict
 from stepwell.core.likeness import Match, NoMatch, Terms
 from stepwell.core.names import CacheKey, LayerName, Level, Namespace, Partition, Position
 from stepwell.core.ports import EvictionPolicy
 from stepwell.core.vectors import Embedder, Vector
+from stepwell.keys.pair import pair_of
 from stepwell.policy.compatibility import TEMPERATURE_TOLERANCE
+from stepwell.semantic.acceptance.boundary import Prior
 from stepwell.semantic.acceptance.verdict import Acceptance
+from stepwell.semantic.acceptance.verified import Boundaries
 from stepwell.semantic.denials import Denials
+from stepwell.semantic.evidence import Evidence
 from stepwell.semantic.index.point import Candidate, Group, Point
 from stepwell.semantic.layer import SemanticLayer, Tolerances
 from stepwell.study.texts import Block, Neighbours, Place, Texts
@@ -72,8 +77,10 @@ class NotServed:
 class Semantics:
     """What the semantic layers of several arms share."""
 
-    acceptance: Acceptance
-    """Decides about candidates."""
+    decide_by: Callable[[Boundaries], Acceptance]
+    """Makes what decides about candidates, from what judged hits say of their entries."""
+    prior: Prior
+    """What is believed of an entry of which no hit was judged."""
     texts: Texts
     """Those of the stream."""
     temperature_tolerance: float = TEMPERATURE_TOLERANCE
@@ -118,12 +125,11 @@ class Arm:
             policy: What leaves when there are more than ``max_entries``; ``None``: nothing does.
             max_entries: The bound.
         """
-        self._semantics = semantics
         self._level = level
         self._policy = policy
         self._max_entries = max_entries
         self._clock = StreamClock()
-        self._index = None if semantics is None else _HeldIndex(semantics.texts)
+        self._semantic = None if semantics is None else _Semantic(semantics, self._clock)
         self._stored: dict[CacheKey, Question] = {}
         self._answers: Counter[tuple[bytes, str]] = Counter()
         """How many stored questions have an answer, by partition."""
@@ -144,19 +150,17 @@ class Arm:
     def begin(self, block: Block) -> None:
         """Take what the next questions need."""
         self._compared = block.compared
-        if self._semantics is not None and self._index is not None:
-            self._index.nearby = block
-            self._layer = _layer(block, self._index, self._semantics, self._clock)
+        if self._semantic is not None:
+            self._layer = self._semantic.layer_over(block, block)
 
     async def time_lookup(self, question: Question, embedder: Embedder) -> float:
         """Return the seconds a lookup takes that is prepared by nothing. Stores nothing.
 
         The words are new by a number behind them: embedders remember the last ones.
         """
-        if question.phrasing is None or self._semantics is None or self._index is None:
+        if question.phrasing is None or self._semantic is None:
             return 0.0
-        self._index.nearby = self._semantics.texts
-        layer = _layer(embedder, self._index, self._semantics, self._clock)
+        layer = self._semantic.layer_over(embedder, self._semantic.texts)
         terms = Terms(self._level or question.level)
         text = f"{question.phrasing.text} {question.number}"
         phrasing = replace(question.phrasing, text=text)
@@ -178,6 +182,19 @@ class Arm:
         """Let the time be ``moment``, or later; what has expired by then is gone."""
         self._clock.moment = max(self._clock.moment, moment)
         self._expire(self._clock.moment)
+
+    def judge(self, question: Question, served: Served, verdict: Verdict) -> None:
+        """Take what is said of a semantic hit by one who asked the model server once more.
+
+        The answer that came is stored, as a gateway stores it.
+        """
+        phrasing, stored = question.phrasing, served.stored
+        if self._semantic is None or phrasing is None or stored.phrasing is None:
+            return
+        pair = pair_of(phrasing.partition, phrasing.text, stored.phrasing.text)
+        now = self._clock.now()
+        self._semantic.note(Judgement(pair, stored.key, served.similarity, verdict, now))
+        self._store(question)
 
     async def _find(self, question: Question) -> Served | NotServed:
         if question.ttl_seconds <= 0:
@@ -205,8 +222,8 @@ class Arm:
             return
         self._stored[question.key] = question
         self._answers[_partition(question), question.answer] += 1
-        if question.phrasing is not None and self._index is not None:
-            self._index.add(_point(question, question.phrasing), _NO_VECTOR)
+        if question.phrasing is not None and self._semantic is not None:
+            self._semantic.index.add(_point(question, question.phrasing), _NO_VECTOR)
         expires_at = question.at + question.ttl_seconds
         heapq.heappush(self._expiries, (expires_at, question.number, question.key))
         if self._policy is not None:
@@ -231,8 +248,8 @@ class Arm:
         self._answers[place] -= 1
         if not self._answers[place]:
             del self._answers[place]
-        if self._index is not None:
-            self._index.remove(key)
+        if self._semantic is not None:
+            self._semantic.index.remove(key)
 
 
 class _Nearby(Protocol):
@@ -297,20 +314,37 @@ class _HeldIndex:
         return True
 
 
-def _layer(
-    embedder: Embedder, index: _HeldIndex, semantics: Semantics, clock: StreamClock
-) -> SemanticLayer:
-    # Whatever is nearest is named: a person may want to look at it.
-    tolerances = Tolerances(semantics.temperature_tolerance, reuse_similarity=0.0)
-    return SemanticLayer(
-        embedder,
-        index,
-        semantics.acceptance,
-        Denials(),
-        clock=clock,
-        events=_Deaf(),
-        tolerances=tolerances,
-    )
+class _Semantic:
+    """The semantic layer of one arm: which texts are stored, and what was judged."""
+
+    def __init__(self, semantics: Semantics, clock: StreamClock) -> None:
+        evidence = Evidence(semantics.prior)
+        self.texts = semantics.texts
+        self.index = _HeldIndex(semantics.texts)
+        self._denials = Denials()
+        self._learning = (self._denials, evidence)
+        self._acceptance = semantics.decide_by(evidence)
+        self._temperature_tolerance = semantics.temperature_tolerance
+        self._clock = clock
+
+    def layer_over(self, embedder: Embedder, nearby: _Nearby) -> SemanticLayer:
+        """Return a layer that embeds by ``embedder``, and is told by ``nearby`` what is near."""
+        self.index.nearby = nearby
+        return SemanticLayer(
+            embedder,
+            self.index,
+            self._acceptance,
+            self._denials,
+            clock=self._clock,
+            events=_Deaf(),
+            # Whatever is nearest is named: a person may want to look at it.
+            tolerances=Tolerances(self._temperature_tolerance, reuse_similarity=0.0),
+        )
+
+    def note(self, judgement: Judgement) -> None:
+        """Take a judgement, as a gateway's workers do."""
+        for learner in self._learning:
+            learner.note(judgement)
 
 
 def _partition(question: Question) -> bytes:

@@ -4,10 +4,11 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, TypeGuard, get_args
 
 import numpy as np
 
+from stepwell.core.judgement import Verdict
 from stepwell.core.names import LayerName, Level
 from stepwell.core.ports import EvictionPolicy
 from stepwell.core.vectors import Embedder
@@ -48,6 +49,8 @@ class Tally:
     """Requests whose right answer was stored, in their partition."""
     right: int = 0
     wrong_where_none_was_right: int = 0
+    judged: int = 0
+    """Semantic hits that were judged, at the price of a call each."""
     refused: Counter[str] = field(default_factory=Counter)
     """Misses by what the semantic layer says."""
     by_answer: dict[str, list[int]] = field(default_factory=dict)
@@ -110,8 +113,17 @@ class Replayer:
         semantics: Semantics,
         levels: Sequence[Level] = get_args(Level),
         bounds: Bounds | None = None,
+        sample_share: float = 0.0,
     ) -> None:
-        """Have empty caches: one for each level, and one without a semantic layer."""
+        """Have empty caches: one for each level, and one without a semantic layer.
+
+        Args:
+            semantics: Of every cache.
+            levels: Which.
+            bounds: Of each; ``None``: they hold all.
+            sample_share: Share of the semantic hits that are judged, from which a cache learns.
+        """
+        self._sample_share = sample_share
         self._texts = semantics.texts
         self._arms: dict[str, Arm] = {}
         for level in (None, *levels):
@@ -124,6 +136,7 @@ class Replayer:
         self._tallies = {name: Tally() for name in self._arms}
         self._sample: list[Question] = []
         self._sampling = random.Random(0)  # noqa: S311  (which lookups are timed)
+        self._drawing = random.Random(0)  # noqa: S311  (which hits are judged)
 
     async def play(self, stream: Iterable[Question], on_progress: Callable[[int], None]) -> None:
         """Ask the questions of ``stream`` in order."""
@@ -146,7 +159,18 @@ class Replayer:
             arm.advance(question.at)
             was_there = arm.has_answer(question)
             outcome = await arm.ask(question)
-            self._tallies[name].count(question, outcome, was_there=was_there)
+            tally = self._tallies[name]
+            tally.count(question, outcome, was_there=was_there)
+            if self._is_drawn(outcome):
+                right = outcome.stored.answer == question.answer
+                arm.judge(question, outcome, Verdict.RIGHT if right else Verdict.WRONG)
+                tally.judged += 1
+
+    def _is_drawn(self, outcome: Served | NotServed) -> TypeGuard[Served]:
+        """Return whether what became of a question is judged."""
+        if not (isinstance(outcome, Served) and outcome.layer is LayerName.SEMANTIC):
+            return False
+        return self._drawing.random() < self._sample_share
 
     def _take_sample(self, question: Question, done: int) -> None:
         """Keep some questions, each with the same chance (Vitter 1985, algorithm R)."""
@@ -214,6 +238,7 @@ def _tally(tally: Tally) -> dict[str, Any]:
         "wrong_hits": wrong,
         "wrong_exact_hits": tally.wrong_exact,
         "wrong_semantic_hits": tally.wrong_semantic,
+        "judged_hits": tally.judged,
         "hit_rate": _ratio(hits, tally.requests),
         "precision": _ratio(hits - wrong, hits),
         "semantic_precision": _ratio(right_semantic, tally.semantic_hits),
@@ -278,5 +303,6 @@ _ROWS: dict[str, Callable[[dict[str, Any]], str]] = {
     "  by answers": _between("semantic_precision_bootstrap"),
     "false hits": _share("false_hit_rate"),
     "recall of reusable": _share("recall_of_reusable"),
+    "judged": _count("judged_hits"),
     "evicted": _count("evicted"),
 }

@@ -1,14 +1,20 @@
 """Traces, played to caches and judged by labels."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.study import SCHEME, AngleEmbedder, placed, semantics
+from support.study import LEVELS, SCHEME, AngleEmbedder, placed, semantics
 
 from stepwell.core.errors import ConfigError
+from stepwell.core.judgement import Verdict
+from stepwell.core.names import LayerName
+from stepwell.semantic.acceptance.verified import Verified
+from stepwell.semantic.evidence import MAX_OBSERVATIONS
 from stepwell.stores.eviction.lru import Lru
 from stepwell.study import replaying
+from stepwell.study.arm import Arm, NotServed, Served
 from stepwell.study.replaying import EXACT_ONLY, Bounds, Replay, Replayer, as_json, as_text
 from stepwell.study.trace import drawn_by_zipf, questions
 
@@ -18,9 +24,12 @@ def row(text: str, answer: str, **more: Any) -> dict[str, Any]:
 
 
 async def play(
-    *rows: dict[str, Any], ttl: float = float("inf"), bounds: Bounds | None = None
+    *rows: dict[str, Any],
+    ttl: float = float("inf"),
+    bounds: Bounds | None = None,
+    sample_share: float = 0.0,
 ) -> Replay:
-    replayer = Replayer(semantics(), bounds=bounds)
+    replayer = Replayer(semantics(), bounds=bounds, sample_share=sample_share)
     await replayer.play(questions(placed(rows), SCHEME, ttl), lambda _: None)
     return await replayer.result(None)
 
@@ -90,6 +99,37 @@ async def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> Non
     whole = as_json(await play(*rows))["caches"]
     monkeypatch.setattr(replaying, "QUESTIONS_AT_ONCE", 3)
     assert as_json(await play(*rows))["caches"] == whole
+
+
+async def test_judged_hits_teach_a_cache() -> None:
+    """A wrong one is not repeated, nor one that is farther; its own answer is stored."""
+    rows = [row("a@0", "A"), row("b@10", "B"), row("b@10", "B"), row("c@11", "A"), row("d@3", "A")]
+    untaught = await play(*rows)
+    assert (untaught.tallies["faq"].wrong_semantic, untaught.tallies["faq"].exact_hits) == (2, 0)
+    taught = await play(*rows, sample_share=1.0)
+    faq, exact = taught.tallies["faq"], taught.tallies[EXACT_ONLY]
+    # Of b: b itself is stored then; c lies nearer to b than to a, and is wrong of b; d is right.
+    assert (faq.semantic_hits, faq.wrong_semantic, faq.exact_hits, faq.judged) == (3, 2, 1, 3)
+    assert exact.judged == 0
+    assert as_json(taught)["caches"]["faq"]["judged_hits"] == 3
+
+
+@pytest.mark.parametrize(("judgements", "kind"), [(0, NotServed), (MAX_OBSERVATIONS, Served)])
+async def test_judged_hits_move_an_entrys_boundary(
+    judgements: int, kind: type[Served | NotServed]
+) -> None:
+    """After many that were right, what is farther than the level demands is served as well."""
+    told = semantics()
+    learning = replace(told, decide_by=lambda evidence: Verified(LEVELS, evidence))
+    rows = [row("a@0", "A"), row("b@27", "A"), *(row(f"c{n}@30", "A") for n in range(judgements))]
+    stored, asked, *judged = questions(placed(rows), SCHEME, 1e9)
+    arm = Arm(learning, level="general")
+    arm.begin(await told.texts.prepare([q.phrasing for q in (stored, asked) if q.phrasing]))
+    await arm.ask(stored)
+    hit = Served(LayerName.SEMANTIC, stored, 0.85)
+    for question in judged:
+        arm.judge(replace(question, ttl_seconds=0.0), hit, Verdict.RIGHT)
+    assert isinstance(await arm.ask(asked), kind)
 
 
 async def test_lookups_are_timed_with_the_embedder_itself() -> None:
