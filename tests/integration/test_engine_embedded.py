@@ -13,17 +13,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from stepwell.children.child import Child
 from stepwell.core.errors import ConfigError, UpstreamError
 from stepwell.core.events import Event
 from stepwell.core.names import Endpoint
 from stepwell.core.ports import Call
 from stepwell.engines.embedded import EmbeddedEngine, EngineAddress
 from stepwell.engines.http import HttpUpstream
-from stepwell.engines.llama_child import LlamaChild
 from stepwell.engines.llama_process import LlamaSettings
-from stepwell.engines.weights import WEIGHTS_PACKAGE, find_weights
+from stepwell.engines.weights import WEIGHTS_PACKAGE
 
 MISSING = [
     package
@@ -288,9 +289,12 @@ def is_running(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
-def settings(weights: Path) -> LlamaSettings:
-    return LlamaSettings(
-        weights=str(weights),
+def test_unusable_weights_are_told(tmp_path: Path) -> None:
+    """A child that cannot load the model ends, and what it said is kept for the operator."""
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"not a model")
+    settings = LlamaSettings(
+        weights=str(broken),
         model="m",
         api_key="key",
         port=0,
@@ -300,22 +304,9 @@ def settings(weights: Path) -> LlamaSettings:
         answer_tokens=16,
         prompt_cache_mib=0,
     )
-
-
-def test_unusable_weights_are_told(tmp_path: Path) -> None:
-    """A child that cannot load the model ends, and what it said is kept for the operator."""
-    broken = tmp_path / "broken.gguf"
-    broken.write_bytes(b"not a model")
-    child = LlamaChild(settings(broken))
-    assert child.wait_until_ready(60) is None
+    child = Child("stepwell.engines.llama_process", msgspec.json.encode(settings))
+    assert child.ready_line(60) == b""
     assert "Failed to init server" in child.wait()
-
-
-def test_child_that_is_too_slow_is_killed() -> None:
-    """Loading that takes longer than allowed is ended."""
-    child = LlamaChild(settings(find_weights()))
-    assert child.wait_until_ready(0) is None
-    assert child.wait().startswith("exit code -9")
 
 
 def test_missing_engine_says_how_to_install_it(

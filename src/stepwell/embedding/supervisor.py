@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepwell.embedding.child import EmbedderChild
+import msgspec
+
+from stepwell.children.child import Child
+from stepwell.children.supervisor import Supervisor
 from stepwell.embedding.probe import computes
-from stepwell.embedding.process import ProcessSettings
+from stepwell.embedding.process import READY, ProcessSettings
 from stepwell.embedding.recipes import Facts, Recipe, facts
 from stepwell.embedding.sources import find_sources
-
-RESTART_PAUSES_SECONDS = (0.2, 1.0, 5.0, 30.0)
-"""Before each start after the child ended; from the beginning again once one has served."""
 
 START_TIMEOUT_SECONDS = 120.0
 """For converting and loading the model. Three seconds at first and half a second later, on an
@@ -82,16 +82,20 @@ class EmbedderProcess:
             threads=threads,
             queue=QUEUE,
         )
-        self._lock = threading.Lock()
-        self._stopping = threading.Event()
         self._serving = threading.Event()
-        self._child: EmbedderChild | None = None
-        self._supervisor: threading.Thread | None = None
+        self._supervisor = Supervisor(
+            "embedder",
+            start=self._start_child,
+            live=self._live,
+            restarts=lambda _: True,
+            grace_seconds=STOP_GRACE_SECONDS,
+            report=report,
+        )
 
     @property
     def pid(self) -> int | None:
         """Process id of the last child that was started."""
-        return self._child.pid if self._child else None
+        return self._supervisor.pid
 
     def start(self) -> EmbedderAddress:
         """Begin to start it and return at once. Once in this object's life.
@@ -100,9 +104,6 @@ class EmbedderProcess:
             ConfigError: Its weights are not installed; the message says what to do.
         """
         find_sources(self._recipe)
-        self._supervisor = threading.Thread(
-            target=self._supervise, name="embedder-supervisor", daemon=True
-        )
         self._supervisor.start()
         return EmbedderAddress(self._settings.socket, facts(self._recipe))
 
@@ -112,49 +113,20 @@ class EmbedderProcess:
 
     def stop(self) -> None:
         """Stop it; returns when the process is gone. Blocks; may be called twice."""
-        with self._lock:
-            self._stopping.set()
-            child = self._child
-        if child is not None:
-            child.stop(STOP_GRACE_SECONDS)
-        if self._supervisor is not None:
-            self._supervisor.join()
+        self._supervisor.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _supervise(self) -> None:
-        """Keep a child running until stopped."""
-        failures = 0
-        while True:
-            try:
-                served, ended = self._live_once()
-            except OSError as error:  # no memory, process or file handle to be had just now
-                served, ended = False, str(error)
-            if self._stopping.is_set():
-                return
-            failures = 0 if served else failures + 1
-            pause = RESTART_PAUSES_SECONDS[min(failures, len(RESTART_PAUSES_SECONDS) - 1)]
-            self._report(f"embedder: ended, starts again in {pause:g} s: {ended}")
-            self._stopping.wait(pause)
+    def _start_child(self) -> Child:
+        return Child("stepwell.embedding.process", msgspec.json.encode(self._settings))
 
-    def _live_once(self) -> tuple[bool, str]:
-        """Run one child to its end; return whether it ever served, and how it ended."""
-        child = self._spawn()
-        if child is None:
-            return False, "it was stopped"
-        if not child.wait_until_ready(START_TIMEOUT_SECONDS):
-            child.stop(STOP_GRACE_SECONDS)
-            return False, child.wait()
+    def _live(self, child: Child) -> bool:
+        """Wait until a child serves, then kill it when it no longer computes."""
+        if child.ready_line(START_TIMEOUT_SECONDS) != READY:
+            return False
         self._report(f"embedder: {self._recipe.name} is ready")
         self._serving.set()
         while not child.ended_within(self._probe_every_seconds):
             if not computes(self._settings.socket, self._probe_timeout_seconds):
                 self._report("embedder: does not answer, and is killed")
                 child.stop(0)
-        return True, child.wait()
-
-    def _spawn(self) -> EmbedderChild | None:
-        with self._lock:
-            if self._stopping.is_set():
-                return None
-            self._child = EmbedderChild(self._settings)
-            return self._child
+        return True

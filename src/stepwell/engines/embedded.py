@@ -3,22 +3,21 @@
 import importlib.metadata
 import importlib.util
 import secrets
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import msgspec
+
+from stepwell.children.child import Child
+from stepwell.children.supervisor import Supervisor
 from stepwell.core.errors import ConfigError
-from stepwell.engines.llama_child import LlamaChild
 from stepwell.engines.llama_process import LlamaSettings
 from stepwell.engines.weights import digest_of, find_weights
 
 MODEL = "smollm2-135m-instruct"
 """Name the model is served under."""
-
-RESTART_PAUSES_SECONDS = (0.2, 1.0, 5.0, 30.0)
-"""Before each start after the child ended; from the beginning again once one has succeeded."""
 
 START_TIMEOUT_SECONDS = 120.0
 """For loading the model. A second or two on an idle machine."""
@@ -101,15 +100,20 @@ class EmbeddedEngine:
             answer_tokens=answer_tokens,
             prompt_cache_mib=prompt_cache_mib,
         )
-        self._lock = threading.Lock()
-        self._stopping = threading.Event()
-        self._child: LlamaChild | None = None
-        self._supervisor: threading.Thread | None = None
+        self._first_port: Future[int] = Future()
+        self._supervisor = Supervisor(
+            "embedded engine",
+            start=self._start_child,
+            live=self._live,
+            restarts=self._restarts,
+            grace_seconds=STOP_GRACE_SECONDS,
+            report=report,
+        )
 
     @property
     def pid(self) -> int | None:
         """Process id of the running child."""
-        return self._child.pid if self._child else None
+        return self._supervisor.pid
 
     def start(self) -> EngineAddress:
         """Start the engine and return when it serves. Once in an engine's life.
@@ -121,13 +125,9 @@ class EmbeddedEngine:
         identity = engine_identity(self._data_dir)
         weights = find_weights()
         self._settings = replace(self._settings, weights=str(weights))
-        serving: Future[int] = Future()
-        self._supervisor = threading.Thread(
-            target=self._supervise, args=(serving,), name="embedded-engine", daemon=True
-        )
         self._report(f"embedded engine: loading {weights.name}")
         self._supervisor.start()
-        port = serving.result()
+        port = self._first_port.result()
         return EngineAddress(
             base_url=f"http://127.0.0.1:{port}/v1",
             api_key=self._settings.api_key,
@@ -137,48 +137,33 @@ class EmbeddedEngine:
 
     def stop(self) -> None:
         """Stop the engine; requests in progress break off. Returns when the process is gone."""
-        with self._lock:
-            self._stopping.set()
-            child = self._child
-        if child is not None:
-            child.stop(STOP_GRACE_SECONDS)
-        if self._supervisor is not None:
-            self._supervisor.join()
+        self._supervisor.stop()
 
-    def _supervise(self, serving: Future[int]) -> None:
-        """Keep a child running until stopped; ``serving`` takes the first one's port, or error."""
-        failures = 0
-        while True:
-            try:
-                served, ended = self._live_once(serving)
-            except OSError as error:  # no memory, process or file handle to be had just now
-                served, ended = False, str(error)
-            if not serving.done():
-                serving.set_exception(ConfigError(f"the embedded engine did not start: {ended}"))
-                return
-            if self._stopping.is_set():
-                return
-            failures = 0 if served else failures + 1
-            pause = RESTART_PAUSES_SECONDS[min(failures, len(RESTART_PAUSES_SECONDS) - 1)]
-            self._report(f"embedded engine: ended, starts again in {pause:g} s: {ended}")
-            self._stopping.wait(pause)
+    def _start_child(self) -> Child:
+        return Child("stepwell.engines.llama_process", msgspec.json.encode(self._settings))
 
-    def _live_once(self, serving: Future[int]) -> tuple[bool, str]:
-        """Run one child to its end; return whether it ever served, and how it ended."""
-        child = self._spawn()
-        if child is None:
-            return False, "it was stopped"
-        port = child.wait_until_ready(START_TIMEOUT_SECONDS)
-        if port is not None:
-            self._settings = replace(self._settings, port=port)
-            self._report(f"embedded engine: serves on port {port}")
-            if not serving.done():
-                serving.set_result(port)
-        return port is not None, child.wait()
+    def _live(self, child: Child) -> bool:
+        """Wait until a child serves; the next ones are asked to serve on the same port."""
+        port = _port_in(child.ready_line(START_TIMEOUT_SECONDS))
+        if port is None:
+            return False
+        self._settings = replace(self._settings, port=port)
+        self._report(f"embedded engine: serves on port {port}")
+        if not self._first_port.done():
+            self._first_port.set_result(port)
+        return True
 
-    def _spawn(self) -> LlamaChild | None:
-        with self._lock:
-            if self._stopping.is_set():
-                return None
-            self._child = LlamaChild(self._settings)
-            return self._child
+    def _restarts(self, ended: str) -> bool:
+        """Return whether there has been a child that served; else `start` fails, once for all."""
+        if self._first_port.done():
+            return True
+        self._first_port.set_exception(ConfigError(f"the embedded engine did not start: {ended}"))
+        return False
+
+
+def _port_in(line: bytes) -> int | None:
+    """Return the port a child says it serves on; ``None`` if it does not say so."""
+    try:
+        return msgspec.json.decode(line, type=dict[str, int])["port"]
+    except (msgspec.MsgspecError, KeyError):
+        return None

@@ -1,33 +1,39 @@
-"""The parent's handle on one process of the host's embedder."""
+"""The parent's handle on one child process."""
 
 import subprocess
 import sys
 import threading
 from collections import deque
 
-import msgspec
-
-from stepwell.embedding.process import READY, ProcessSettings
-
 LOG_LINES = 40
 """How much of what the child said is remembered, for when it fails."""
 
 
-class EmbedderChild:
-    """One running `stepwell.embedding.process`.
+class Child:
+    """One running ``python -m`` of a module that reads a line of settings and serves.
 
-    The child ends when this process does, however that happens: it reads from a pipe that
-    nobody else holds open. It is in a session of its own, so that Ctrl-C in a terminal reaches
-    the gateway alone, which first finishes the answers it is giving.
+    The module says in one line of standard output that it serves, and lives until its standard
+    input ends. Thus it ends when this process does, however that happens: nobody else holds the
+    pipe open. It is in a session of its own, so that Ctrl-C in a terminal reaches the gateway
+    alone, which first finishes the answers it is giving.
 
     `stop` may be called from any thread, the other methods from one.
     """
 
-    def __init__(self, settings: ProcessSettings) -> None:
-        """Start the child; it loads the model, which takes half a second, seconds at first."""
+    def __init__(self, module: str, settings: bytes) -> None:
+        """Start the child and return at once.
+
+        Args:
+            module: Its full name.
+            settings: One line, without its end. Here and not on the command line, which any user
+                of the machine can list.
+
+        Raises:
+            OSError: There is no memory, process or file handle to be had just now.
+        """
         # -P: a file in the current directory must not stand in for a module.
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "stepwell.embedding.process"],
+        self._process = subprocess.Popen(  # noqa: S603  (our own module)
+            [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -38,22 +44,24 @@ class EmbedderChild:
             target=self._log.extend, args=(self._process.stderr,), daemon=True
         )
         self._listener.start()
-        self._write(msgspec.json.encode(settings) + b"\n")
+        self._write(settings + b"\n")
 
     @property
     def pid(self) -> int:
         """Process id."""
         return self._process.pid
 
-    def wait_until_ready(self, timeout_seconds: float) -> bool:
-        """Return whether it serves; if it was too slow it is killed."""
+    def ready_line(self, timeout_seconds: float) -> bytes:
+        """Wait for the line that says it serves; return it, its end included.
+
+        Empty if the child ended instead, or was too slow and is killed.
+        """
         impatience = threading.Timer(timeout_seconds, self._process.kill)
         impatience.start()
         try:
-            line = self._process.stdout.readline() if self._process.stdout else b""
+            return self._process.stdout.readline() if self._process.stdout else b""
         finally:
             impatience.cancel()
-        return line == READY
 
     def ended_within(self, seconds: float) -> bool:
         """Wait for its end, but no longer than that; return whether it came."""
@@ -86,4 +94,4 @@ class EmbedderChild:
             self._process.stdin.write(line)
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # it has ended already, which `wait_until_ready` reports
+            pass  # it has ended already, which `ready_line` reports

@@ -1,0 +1,1 @@
+"""Processes that this one starts, keeps running and stops."""
