@@ -36,7 +36,6 @@ class AngleEmbedder:
     most_running: int = 0
     model_id: str = "angles@1"
     dimensions: int = 2
-    window_tokens: int = 100
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         self.calls.append(list(texts))

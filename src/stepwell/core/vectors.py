@@ -42,7 +42,8 @@ class Embeddings:
 class Embedder(Protocol):
     """Turns texts into vectors whose inner product is their similarity.
 
-    Safe for many tasks on one event loop. No call blocks the loop.
+    Safe for many tasks on one event loop. No call blocks the loop. The properties do not change:
+    plain attributes will do.
     """
 
     @property
@@ -55,11 +56,6 @@ class Embedder(Protocol):
     @property
     def dimensions(self) -> int:
         """Length of a vector."""
-        ...
-
-    @property
-    def window_tokens(self) -> int:
-        """Longest text it reads, in its own tokens."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:

@@ -93,6 +93,8 @@ class EndpointEmbedder:
             raise ConfigError(f"base_url {endpoint.base_url!r} must begin with http:// or https://")
         if endpoint.dimensions < 1 or endpoint.window_tokens < 1:
             raise ConfigError("dimensions and window_tokens must be 1 or more")
+        self.model_id = endpoint.model_id
+        self.dimensions = endpoint.dimensions
         self._endpoint = endpoint
         self._flights = Flights(
             self._start,
@@ -103,21 +105,6 @@ class EndpointEmbedder:
         self._session: aiohttp.ClientSession | None = None
         self._calls: set[asyncio.Task[None]] = set()
         self._is_closed = False
-
-    @property
-    def model_id(self) -> str:
-        """What makes its vectors its own."""
-        return self._endpoint.model_id
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        return self._endpoint.dimensions
-
-    @property
-    def window_tokens(self) -> int:
-        """Longest text it takes."""
-        return self._endpoint.window_tokens
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of ``texts``.

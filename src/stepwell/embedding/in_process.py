@@ -25,8 +25,10 @@ class InProcessEmbedder:
 
     def __init__(self, encoder: Encoder, facts: Facts, *, threads: int) -> None:
         """Compute with ``encoder`` on ``threads`` threads, one text at a time on each."""
+        self.model_id = facts.model_id
+        self.dimensions = facts.dimensions
+        self._window_tokens = facts.window_tokens
         self._encoder = encoder
-        self._facts = facts
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="embedder")
         self._flights = Flights(
             self._start,
@@ -35,21 +37,6 @@ class InProcessEmbedder:
             max_in_flight=MAX_IN_FLIGHT,
         )
 
-    @property
-    def model_id(self) -> str:
-        """What makes its vectors its own."""
-        return self._facts.model_id
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        return self._facts.dimensions
-
-    @property
-    def window_tokens(self) -> int:
-        """Longest text it takes."""
-        return self._facts.window_tokens
-
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of ``texts``.
 
@@ -57,7 +44,7 @@ class InProcessEmbedder:
             EmbeddingError: The model failed.
         """
         return await self._flights.embed(
-            texts, partial(plainly_unfit, window_tokens=self.window_tokens)
+            texts, partial(plainly_unfit, window_tokens=self._window_tokens)
         )
 
     async def aclose(self) -> None:

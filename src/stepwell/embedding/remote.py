@@ -48,6 +48,8 @@ class RemoteEmbedder:
             budget_seconds: Longest wait of an `embed`.
             recent_texts: How many texts' vectors are remembered, 2 KB each.
         """
+        self.model_id = facts.model_id
+        self.dimensions = facts.dimensions
         self._socket = socket
         self._facts = facts
         self._flights = Flights(
@@ -63,21 +65,6 @@ class RemoteEmbedder:
         self._resting_until = float("-inf")
         self._is_closed = False
 
-    @property
-    def model_id(self) -> str:
-        """What makes its vectors its own."""
-        return self._facts.model_id
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        return self._facts.dimensions
-
-    @property
-    def window_tokens(self) -> int:
-        """Longest text it takes."""
-        return self._facts.window_tokens
-
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of ``texts``. Costs 0.2 ms on top of the model; of this loop, 0.1 ms.
 
@@ -88,7 +75,7 @@ class RemoteEmbedder:
         """
         return await self._flights.embed(
             [readable(text) for text in texts],
-            partial(plainly_unfit, window_tokens=self.window_tokens),
+            partial(plainly_unfit, window_tokens=self._facts.window_tokens),
         )
 
     async def aclose(self) -> None:

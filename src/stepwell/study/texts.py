@@ -55,7 +55,6 @@ class Block:
     """By partition and the bytes of the vector."""
     model_id: str
     dimensions: int
-    window_tokens: int = 0
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         """As `Embedder.embed`; it was done before."""

@@ -45,7 +45,6 @@ class HandEmbedder:
     asked: list[str] = field(default_factory=list)
     model_id: str = "hand"
     dimensions: int = 2
-    window_tokens: int = 100
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         """Return what the test said."""

@@ -27,7 +27,6 @@ class HandEmbedder:
     failing: bool = False
     model_id: str = "hand"
     dimensions: int = 2
-    window_tokens: int = 100
     asked: list[str] = field(default_factory=list)
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
