@@ -16,7 +16,8 @@ from stepwell.policy.intervals import Interval, wilson
 from stepwell.study.arm import Arm, NotServed, Question, Semantics, Served
 from stepwell.study.blocks import blocks
 from stepwell.study.statistics import bootstrap
-from stepwell.study.terminal import interval, share, table
+from stepwell.study.terminal import interval
+from stepwell.telemetry.tables import share, table
 
 QUESTIONS_AT_ONCE = 512
 TIMED_LOOKUPS = 300

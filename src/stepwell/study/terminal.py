@@ -1,6 +1,5 @@
-"""Tables and plots for terminals."""
+"""Plots, intervals and strangers' texts for terminals."""
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 
 from stepwell.policy.intervals import Interval
@@ -10,20 +9,6 @@ Line = Sequence[tuple[float, float]]
 
 _WIDTH = 64
 _HEIGHT = 11
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Align columns: the first to the left, the others to the right."""
-    widths = [max(map(_cells, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *others in rows:
-        cells = [first + " " * (widths[0] - _cells(first))]
-        cells += [
-            " " * (width - _cells(cell)) + cell
-            for cell, width in zip(others, widths[1:], strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
 
 
 def plot(lines: Mapping[str, Line]) -> str:
@@ -63,11 +48,6 @@ def _at(line: Line, x: float) -> float | None:
     return found
 
 
-def share(ratio: float | None) -> str:
-    """Return a share in percent."""
-    return "-" if ratio is None else f"{ratio:.1%}"
-
-
 def interval(found: Interval) -> str:
     """Return an interval of a share in percent."""
     return f"{100 * found.low:.1f}-{100 * found.high:.1f} %"
@@ -78,8 +58,3 @@ def plain(text: str, at_most: int) -> str:
     shown = "".join(c if c.isprintable() else " " for c in text[: 4 * at_most])
     shown = " ".join(shown.split())
     return shown if len(shown) <= at_most else shown[: at_most - 1] + "…"
-
-
-def _cells(text: str) -> int:
-    """Return the terminal cells of ``text``: Chinese characters take two."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

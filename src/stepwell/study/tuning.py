@@ -8,7 +8,8 @@ from stepwell.core.names import Level
 from stepwell.study.curve import Curve, CurvePoint, draw
 from stepwell.study.labels import Labels, Measured
 from stepwell.study.levels import Kind, Recommendation, by_kind, recommend
-from stepwell.study.terminal import interval, plain, plot, share, table
+from stepwell.study.terminal import interval, plain, plot
+from stepwell.telemetry.tables import share, table
 
 _PRINTED_POINTS = 12
 _NAME = 28

@@ -1,10 +1,9 @@
 """The savings statement as a page for terminals."""
 
-import unicodedata
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from stepwell.telemetry.savings import Statement
+from stepwell.telemetry.tables import share, table
 
 _INDENT = "  "
 _MINUTE = 60
@@ -13,11 +12,11 @@ _HOUR = 3600
 
 def render_statement(statement: Statement) -> str:
     """Return ``statement`` as aligned text of at most some 80 columns, ending in a line feed."""
-    blocks = [_headline(statement), _table(_requests(statement)), _table(_accounts(statement))]
+    blocks = [_headline(statement), table(_requests(statement)), table(_accounts(statement))]
     if statement.layers:
-        blocks.append(_table(_layers(statement)))
+        blocks.append(table(_layers(statement)))
     if statement.classes:
-        blocks.append(_table(_classes(statement)))
+        blocks.append(table(_classes(statement)))
     notes = _notes(statement)
     if notes:
         blocks.append(notes)
@@ -25,7 +24,7 @@ def render_statement(statement: Statement) -> str:
 
 
 def _headline(statement: Statement) -> str:
-    ratio = _share(statement.hit_ratio)
+    ratio = share(statement.hit_ratio)
     lines = [f"hit ratio {ratio}, {_count(statement.calls_avoided)} model server calls avoided"]
     if statement.since is not None:
         begun = datetime.fromtimestamp(statement.since, UTC)
@@ -36,7 +35,7 @@ def _headline(statement: Statement) -> str:
 def _requests(statement: Statement) -> list[list[str]]:
     rows = [["requests", _count(statement.requests), ""]]
     rows += [
-        [_INDENT + result, _count(number), _share(number / statement.requests)]
+        [_INDENT + result, _count(number), share(number / statement.requests)]
         for result, number in statement.by_result.items()
     ]
     rows.append(["model server calls", _count(statement.calls_made + statement.calls_failed), ""])
@@ -81,7 +80,7 @@ def _classes(statement: Statement) -> list[list[str]]:
             line.request_class,
             _count(line.requests),
             _count(line.answers),
-            _share(line.hit_ratio),
+            share(line.hit_ratio),
             _duration(line.seconds),
         ]
         for line in statement.classes
@@ -106,10 +105,6 @@ def _count(number: int) -> str:
     return f"{number:,}"
 
 
-def _share(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.1%}"
-
-
 def _money(amount: float) -> str:
     """Write an amount with the digits that matter: a single answer costs a small part of a cent."""
     return f"{amount:,.2f}" if amount >= 1 else f"{amount:.4f}"
@@ -123,22 +118,3 @@ def _duration(seconds: float) -> str:
         return f"{minutes} min {whole_seconds:02} s"
     hours, minutes = divmod(minutes, _MINUTE)
     return f"{hours:,} h {minutes:02} min"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Align columns: the first to the left, the others to the right."""
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *others in rows:
-        cells = [first + " " * (widths[0] - _width(first))]
-        cells += [
-            " " * (width - _width(cell)) + cell
-            for cell, width in zip(others, widths[1:], strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
-def _width(text: str) -> int:
-    """Return the terminal cells of ``text``: Chinese characters take two."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -12,7 +12,7 @@ from typing import Any
 from stepwell.study.analysis.looks import Piece, marked
 from stepwell.study.analysis.svg import Series, stacked_bars
 from stepwell.study.progress import duration
-from stepwell.study.terminal import share
+from stepwell.telemetry.tables import share
 
 Json = dict[str, Any]
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from stepwell.study.progress import duration
-from stepwell.study.terminal import plain, share, table
+from stepwell.study.terminal import plain
+from stepwell.telemetry.tables import share, table
 
 Json = dict[str, Any]
 
