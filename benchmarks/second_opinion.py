@@ -23,9 +23,9 @@ from report import parse_arguments, print_table, write
 from semantic_quality import DATA, OWN, Judged, Labelled, embed, judge, load
 
 from stepwell.assembly.environment import cache_dir
+from stepwell.embedding.comparison import TokenComparer, comparer_of
 from stepwell.embedding.onnx_encoder import OnnxEncoder
 from stepwell.embedding.opening import open_encoder
-from stepwell.embedding.opinion import SecondOpinion, opinion_of
 from stepwell.embedding.recipes import E5
 
 SETS = (
@@ -70,13 +70,13 @@ def hits(same: npt.NDArray[np.bool_], scores: Scores, share: float) -> float:
     return float((scores[same] > max(bar, NEVER)).mean())
 
 
-def measure(judged: Sequence[Judged], opinion: SecondOpinion) -> dict[str, Any]:
+def measure(judged: Sequence[Judged], opinion: TokenComparer) -> dict[str, Any]:
     """Return all figures of one set."""
     same = np.array([one.pair.same for one in judged])
     open_ = np.array([one.refused_by is None for one in judged])
     cosine = np.array([NEVER if one.similarity is None else one.similarity for one in judged])
     began = time.thread_time()
-    opinions = [opinion.opinion(one.pair.stored, one.pair.asked) for one in judged]
+    opinions = [opinion.score(one.pair.stored, one.pair.asked) for one in judged]
     milliseconds = (time.thread_time() - began) / len(judged) * 1e3
     log_odds = np.array([NEVER if o is None else _log_odds(o) for o in opinions])
     both = log_odds + SLOPE * cosine
@@ -112,8 +112,9 @@ def main() -> None:
     vectors = embed(E5, texts, kept)
     encoder = open_encoder(E5, cache_dir() / "models")
     assert isinstance(encoder, OnnxEncoder)
-    opinion = opinion_of(encoder)
-    results = {name: measure(judge(pairs, vectors), opinion) for name, pairs in sets.items()}
+    opinion = comparer_of(encoder)
+    assert opinion is not None
+    results = {name: measure(judge(pairs, vectors, None), opinion) for name, pairs in sets.items()}
     rows = [{"set": label, **_row(figures)} for label, figures in results.items()]
     print("area under the curve, hits where 1 % / 5 % of the others are served too")
     print_table(rows, [*rows[0]])

@@ -27,7 +27,7 @@ from processes import exit_on_sigterm, leave_the_first_cpu
 from report import parse_arguments, print_table, write
 
 from stepwell.assembly.environment import cache_dir
-from stepwell.assembly.semantic import calibration_of
+from stepwell.assembly.semantic import calibration_of, make_comparison
 from stepwell.assembly.settings_semantic import Semantic
 from stepwell.core.clock import SystemClock
 from stepwell.core.entry import Phrasing
@@ -112,7 +112,10 @@ async def measure_layer(
     for number, vector in enumerate((*stored, *filler)):
         text = pairs[number][0] if number < len(pairs) else f"What is note {number} about?"
         index.add(point(number, text), vector)
-    calibration = calibration_of(Semantic(), embedder.model_id)
+    calibration = calibration_of(Semantic(), embedder.model_id, compares=True)
+    comparison = make_comparison(
+        embedder, calibration, budget_seconds=10.0, clock=SystemClock(), events=Nobody()
+    )
     layer = SemanticLayer(
         embedder,
         index,
@@ -121,6 +124,7 @@ async def measure_layer(
         clock=SystemClock(),
         events=Nobody(),
         tolerances=Tolerances(),
+        comparison=comparison,
     )
     terms = Terms("general")
 

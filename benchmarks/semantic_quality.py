@@ -20,7 +20,8 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
@@ -32,16 +33,18 @@ from report import parse_arguments, print_table, write
 from stepwell.assembly.environment import cache_dir
 from stepwell.assembly.semantic import calibration_of
 from stepwell.assembly.settings_semantic import Semantic
-from stepwell.core.names import CacheKey, Level
+from stepwell.core.names import Level
+from stepwell.embedding.comparison import comparer_of
+from stepwell.embedding.encoder import Scorer
 from stepwell.embedding.in_process import InProcessEmbedder
 from stepwell.embedding.opening import open_encoder
 from stepwell.embedding.recipes import E5, MINILM, Recipe, facts
 from stepwell.keys.text import DEFAULT_STEPS, normalise
 from stepwell.policy.intervals import wilson
-from stepwell.semantic.acceptance.threshold import Threshold
-from stepwell.semantic.acceptance.verdict import Pair, Refused
+from stepwell.semantic.acceptance.calibration import Calibration
 from stepwell.semantic.valve.reading import Reading
 from stepwell.semantic.valve.reading import read as read_text
+from stepwell.semantic.valve.valve import difference
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 OWN = Path(__file__).parents[1] / "tests" / "data" / "question_pairs.jsonl"
@@ -49,6 +52,8 @@ OWN = Path(__file__).parents[1] / "tests" / "data" / "question_pairs.jsonl"
 
 LEVELS = get_args(Level)
 SMOKE_PAIRS = 60
+SCORED_FROM = 0.7
+"""What is less similar is not served at any level."""
 CURVE = tuple(round(0.78 + 0.01 * step, 2) for step in range(21))
 
 TRAPS = ("en_fow_pairs", "own_hard_pairs_en_zh")
@@ -131,6 +136,8 @@ class Judged:
     """``None``: no vector."""
     refused_by: str | None
     """What the safety valve says, whatever the similarity."""
+    score: float | None = None
+    """Of the comparison, where the valve is content; ``None``: it cannot tell."""
 
     @property
     def is_exact(self) -> bool:
@@ -143,22 +150,23 @@ def _normal(text: str) -> str:
     return normalise(text, DEFAULT_STEPS)
 
 
-def judge(pairs: Sequence[Labelled], vectors: Vectors) -> list[Judged]:
+def judge(pairs: Sequence[Labelled], vectors: Vectors, scorer: Scorer | None) -> list[Judged]:
     """Judge all pairs, at no particular level."""
-    acceptance = Threshold(calibration_of(Semantic(), facts(E5).model_id))
-    judged = []
-    for pair in pairs:
-        one, other = vectors[pair.stored], vectors[pair.asked]
-        if one is None or other is None:
-            judged.append(Judged(pair, None, None))
-            continue
-        similarity = float(np.clip(one @ other, 0.0, 1.0))
-        # As near as can be, so that only what speaks against it is heard.
-        given = Pair(CacheKey(bytes(32)), read(pair.asked), read(pair.stored), 1.0)
-        verdict = acceptance.judge(given, "faq", 0.0)
-        refused = verdict.by if isinstance(verdict, Refused) else None
-        judged.append(Judged(pair, similarity, refused))
-    return judged
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda pair: _judge(pair, vectors, scorer), pairs))
+
+
+def _judge(pair: Labelled, vectors: Vectors, scorer: Scorer | None) -> Judged:
+    one, other = vectors[pair.stored], vectors[pair.asked]
+    if one is None or other is None:
+        return Judged(pair, None, None)
+    similarity = float(np.clip(one @ other, 0.0, 1.0))
+    found = difference(read(pair.asked), read(pair.stored))
+    refused = None if found is None else str(found.kind)
+    score = None
+    if scorer is not None and refused is None and similarity >= SCORED_FROM:
+        score = scorer.score(pair.stored, pair.asked)
+    return Judged(pair, similarity, refused, score)
 
 
 Serves = Callable[[Judged], bool]
@@ -172,6 +180,22 @@ def at(similarity: float, *, valve: bool) -> Serves:
             return True
         near = judged.similarity is not None and judged.similarity >= similarity
         return near and not (valve and judged.refused_by)
+
+    return serves
+
+
+def as_shipped(level: Level, calibration: Calibration) -> Serves:
+    """Return what serves as a gateway does: similarity, valve, and comparison if there is one."""
+    accepts, compared = at(calibration.min_similarity[level], valve=True), calibration.compared
+    if compared is None:
+        return accepts
+
+    def serves(judged: Judged) -> bool:
+        if judged.is_exact or not accepts(judged):
+            return judged.is_exact
+        if judged.score is None:
+            return (judged.similarity or 0.0) >= compared.min_similarity[level]
+        return judged.score >= compared.min_score[level]
 
     return serves
 
@@ -206,12 +230,16 @@ def by_kind(judged: Sequence[Judged], serves: Serves) -> dict[str, Any]:
     return {kind: rates(some, serves) for kind, some in sorted(kinds.items())}
 
 
-def measure(judged: Sequence[Judged], levels: Mapping[str, float]) -> dict[str, Any]:
-    """Return all figures of one set."""
+def measure(
+    judged: Sequence[Judged], calibration: Calibration, alone: Calibration
+) -> dict[str, Any]:
+    """Return all figures of one set: with the levels as shipped, and without the comparison."""
+    levels = alone.min_similarity
     result: dict[str, Any] = {
-        level: rates(judged, at(similarity, valve=True)) for level, similarity in levels.items()
+        level: rates(judged, as_shipped(level, calibration)) for level in LEVELS
     }
-    result["kinds_at_general"] = by_kind(judged, at(levels["general"], valve=True))
+    result |= {f"{level}_alone": rates(judged, as_shipped(level, alone)) for level in LEVELS}
+    result["kinds_at_general"] = by_kind(judged, as_shipped("general", calibration))
     for similarity in (0.9, 0.95):
         result[f"bare_cosine_{similarity}"] = rates(judged, at(similarity, valve=False))
     bare = at(levels["general"], valve=False)
@@ -275,12 +303,13 @@ def main() -> None:
     sets = _sets(Path(options.data or os.environ.get("STEPWELL_BENCH_DATA") or DATA))
     if options.smoke:
         sets = {name: sets[name][:SMOKE_PAIRS] for name in sets if name in (*TRAPS, OWN.stem)}
-    calibration = calibration_of(Semantic(), facts(E5).model_id)
-    levels = {level: calibration.min_similarity[level] for level in LEVELS}
+    model_id = facts(E5).model_id
+    calibration = calibration_of(Semantic(), model_id, compares=True)
+    alone = calibration_of(Semantic(), model_id)
     vectors = embed(E5, _texts(sets), kept)
-    results = {
-        label: measure(judge(pairs, vectors), levels) for label, pairs in _with_languages(sets)
-    }
+    scorer = comparer_of(open_encoder(E5, cache_dir() / "models"))
+    judged = {name: judge(pairs, vectors, scorer) for name, pairs in sets.items()}
+    results = {label: measure(some, calibration, alone) for label, some in _with_languages(judged)}
     peers = {}
     if options.gptcache:
         traps = {name: sets[name] for name in TRAPS if name in sets}
@@ -291,6 +320,10 @@ def main() -> None:
             for embedder in used
         }
     _show(results, peers)
+    levels = {
+        "min_similarity": calibration.min_similarity,
+        "compared": None if calibration.compared is None else asdict(calibration.compared),
+    }
     told = {"levels": levels, "sets": results, "peers": peers}
     write("semantic_quality", told, options.json)
 
@@ -309,19 +342,19 @@ def _texts(sets: Mapping[str, Sequence[Labelled]]) -> list[str]:
 
 
 def _with_languages(
-    sets: Mapping[str, Sequence[Labelled]],
-) -> Iterator[tuple[str, Sequence[Labelled]]]:
+    sets: Mapping[str, Sequence[Judged]],
+) -> Iterator[tuple[str, Sequence[Judged]]]:
     """Yield every set, and each language of a set that has several."""
-    for name, pairs in sets.items():
-        yield name, pairs
-        languages = sorted({pair.language for pair in pairs})
+    for name, judged in sets.items():
+        yield name, judged
+        languages = sorted({one.pair.language for one in judged})
         for language in languages if len(languages) > 1 else ():
-            yield f"{name} [{language}]", [pair for pair in pairs if pair.language == language]
+            yield f"{name} [{language}]", [one for one in judged if one.pair.language == language]
 
 
 def _show(results: Mapping[str, Any], peers: Mapping[str, Any]) -> None:
     print("percent of should-hits served / of traps served")
-    columns = (*LEVELS, "bare_cosine_0.9", "bare_cosine_0.95")
+    columns = (*LEVELS, "general_alone", "bare_cosine_0.9", "bare_cosine_0.95")
     rows = [
         _row(name, measured["general"], measured, columns) for name, measured in results.items()
     ]

@@ -23,10 +23,10 @@ from second_opinion.gather import gather
 from second_opinion.pairs import Pair
 
 from stepwell.core.errors import ConfigError
+from stepwell.embedding.comparison import TokenComparer, Weights, comparer_of
 from stepwell.embedding.likeness import FEATURES, likeness
 from stepwell.embedding.onnx_encoder import OnnxEncoder
 from stepwell.embedding.opening import open_encoder
-from stepwell.embedding.opinion import SecondOpinion, Weights, opinion_of
 from stepwell.embedding.recipes import E5
 
 SEED = 7
@@ -59,12 +59,12 @@ def main() -> None:
     pairs = pairs[: arguments.pairs]
     print(f"{len(pairs)} pairs, {sum(pair.same for pair in pairs)} of them the same", flush=True)
     blank = Weights(FEATURES, *[(0.0,) * len(FEATURES)] * 3, 0.0)
-    measured, used = measure(opinion_of(encoder, blank), pairs)
+    measured, used = measure(comparer_of(encoder, blank), pairs)
     weights = fit(measured, np.array([pair.same for pair in used], np.float64))
     write(weights, used, arguments.out)
 
 
-def measure(opinion: SecondOpinion, pairs: list[Pair]) -> tuple[Floats, list[Pair]]:
+def measure(opinion: TokenComparer, pairs: list[Pair]) -> tuple[Floats, list[Pair]]:
     """Return the features of the pairs that can be judged, and those pairs."""
     rows, used = [], []
     for number, pair in enumerate(pairs):

@@ -16,6 +16,7 @@ import pytest
 
 from stepwell.core.errors import ConfigError, EmbeddingError
 from stepwell.core.vectors import Unfit, Vector
+from stepwell.embedding.comparison import comparer_of
 from stepwell.embedding.encoder import Encoder
 from stepwell.embedding.in_process import InProcessEmbedder
 from stepwell.embedding.model_folder import MANIFEST
@@ -203,6 +204,8 @@ async def test_in_process(e5: Encoder) -> None:
     got = await embedder.embed(texts)
     assert got.unfit == (None, Unfit.EMPTY, None, None)
     assert got.vectors[0].tobytes() == got.vectors[3].tobytes() == vector_of(e5, "one").tobytes()
+    with pytest.raises(EmbeddingError, match="cannot compare"):
+        await embedder.score("one", "two")
     await embedder.aclose()
     with pytest.raises(EmbeddingError):
         await embedder.embed(["three"])
@@ -280,6 +283,22 @@ async def test_vectors_are_the_same_bits_alone_and_under_load(
         assert [got[place] for place in forward] == alone
     await one.aclose()
     await two.aclose()
+
+
+async def test_the_process_compares_as_the_model_does(running: Running, e5: Encoder) -> None:
+    """A rewording is surer than a look-alike; of long texts it cannot tell."""
+    comparer = comparer_of(e5)
+    assert comparer is not None
+    client = running.client()
+    asked, same = "How do I renew my fishing licence?", "how can I renew my fishing licence"
+    other = "How do I renew my hunting licence?"
+    scores = [await client.score(asked, same), await client.score(asked, other)]
+    assert scores == pytest.approx([comparer.score(asked, same), comparer.score(asked, other)])
+    assert scores[0] is not None
+    assert scores[1] is not None
+    assert scores[0] > 0.5 > scores[1]
+    assert await client.score(asked, "and the licence " * 50) is None
+    await client.aclose()
 
 
 async def test_a_client_of_another_model_is_told(running: Running) -> None:

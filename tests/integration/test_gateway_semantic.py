@@ -13,6 +13,7 @@ from stepwell.testing.fake_upstream import FakeUpstream
 pytestmark = pytest.mark.embedder
 
 STORED = "How do I return shoes that I bought online?"
+LOOSELY_ASKED = "I bought shoes online, how do I send them back?"
 ASKED = "What is the way to return shoes I bought online?"
 STORED_ZH = "在网上买的鞋子怎么退货？"
 ASKED_ZH = "网上买的鞋子如何退货"
@@ -191,10 +192,10 @@ async def test_a_caller_tightens(start_semantic: StartGateway) -> None:
         await fill(gateway)
         for field, value in (("Level", "strict"), ("Min-Similarity", "0.999")):
             answer = await gateway.ask(
-                ASKED, headers={f"X-Stepwell-{field}": value, "Cache-Control": "no-store"}
+                LOOSELY_ASKED, headers={f"X-Stepwell-{field}": value, "Cache-Control": "no-store"}
             )
             assert answer.headers["x-cache"] == "MISS"
-        loose = await gateway.ask(ASKED, headers={"X-Stepwell-Min-Similarity": "0.1"})
+        loose = await gateway.ask(LOOSELY_ASKED, headers={"X-Stepwell-Min-Similarity": "0.1"})
         assert loose.headers["x-cache"] == "HIT"
         for field, value in (("Level", "lax"), ("Min-Similarity", "1.5"), ("Min-Similarity", "x")):
             refused = await gateway.ask(ASKED, headers={f"X-Stepwell-{field}": value})

@@ -3,6 +3,7 @@
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,12 +15,13 @@ from stepwell.core.clock import Clock
 from stepwell.core.judging import AnswerJudge
 from stepwell.core.names import Level
 from stepwell.core.ports import EventSink
-from stepwell.core.vectors import Embedder
+from stepwell.core.vectors import Comparer, Embedder
 from stepwell.embedding.supervisor import EmbedderAddress
-from stepwell.semantic.acceptance.calibration import UNCALIBRATED, Calibration, packaged
+from stepwell.semantic.acceptance.calibration import UNCALIBRATED, Calibration, Compared, packaged
 from stepwell.semantic.acceptance.threshold import Threshold
 from stepwell.semantic.acceptance.verdict import Acceptance
 from stepwell.semantic.acceptance.verified import Boundaries, Verified
+from stepwell.semantic.comparison import Comparison
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.evidence import Evidence
 from stepwell.semantic.follower import FollowedStore, SemanticFollower
@@ -95,7 +97,8 @@ def build_semantic(
         clock=clock,
         events=events,
     )
-    calibration = calibration_of(table, embedder.model_id)
+    comparer = comparer_of(table, embedder)
+    calibration = calibration_of(table, embedder.model_id, compares=comparer is not None)
     denials = Denials()
     evidence = Evidence(calibration.prior)
     layer = SemanticLayer(
@@ -106,13 +109,16 @@ def build_semantic(
         clock=clock,
         events=events,
         tolerances=Tolerances(table.temperature_tolerance, calibration.reuse_similarity),
+        comparison=make_comparison(
+            comparer, calibration, budget_seconds=table.timeout_seconds, clock=clock, events=events
+        ),
         opinion=make_opinion(table, events),
     )
     follower = SemanticFollower(
         layer, index, (denials, evidence), store, clock=clock, events=events
     )
     gauges.watch(catalogue.SEMANTIC_POINTS, lambda: index.contents().points)
-    judge = make_judge(table.judge, embedder, calibration)
+    judge = make_judge(table.judge, embedder, calibration_of(table, embedder.model_id))
     return SemanticRooms(embedder, index, layer, denials, judge, follower, scratch)
 
 
@@ -149,13 +155,41 @@ def _endpoint_embedder(table: Semantic) -> Embedder:
     return EndpointEmbedder(endpoint, budget_seconds=table.timeout_seconds)
 
 
-def calibration_of(table: Semantic, model_id: str) -> Calibration:
+def comparer_of(table: Semantic, embedder: Embedder) -> Comparer | None:
+    """Return what compares the best candidate's text, if the settings want it and one can."""
+    if table.comparison == "off" or not isinstance(embedder, Comparer):
+        return None
+    return embedder
+
+
+def make_comparison(
+    comparer: Comparer | None,
+    calibration: Calibration,
+    *,
+    budget_seconds: float | None,
+    clock: Clock,
+    events: EventSink,
+) -> Comparison | None:
+    """Return what looks closer at a match; ``None`` without a ``comparer``."""
+    if comparer is None or calibration.compared is None:
+        return None
+    return Comparison(
+        comparer, calibration.compared, budget_seconds=budget_seconds, clock=clock, events=events
+    )
+
+
+def calibration_of(table: Semantic, model_id: str, *, compares: bool = False) -> Calibration:
     """Return what the levels mean: as set, else as measured for the model, else with caution.
+
+    Args:
+        table: The settings.
+        model_id: Of the vectors.
+        compares: Whether the best candidate's text is compared as well.
 
     Raises:
         ConfigError: They contradict each other.
     """
-    found = packaged(model_id) or UNCALIBRATED
+    found = packaged(model_id, compares=compares) or UNCALIBRATED
     given: dict[Level, float] = {
         "strict": _or(table.levels.strict, found.min_similarity["strict"]),
         "general": _or(table.levels.general, found.min_similarity["general"]),
@@ -165,7 +199,14 @@ def calibration_of(table: Semantic, model_id: str) -> Calibration:
         found,
         min_similarity=given,
         reuse_similarity=_or(table.reuse_similarity, found.reuse_similarity),
+        compared=None if found.compared is None else _at_least(found.compared, given),
     )
+
+
+def _at_least(compared: Compared, given: Mapping[Level, float]) -> Compared:
+    """Ask of texts that cannot be compared no less than of those that can."""
+    alone = {level: max(least, given[level]) for level, least in compared.min_similarity.items()}
+    return replace(compared, min_similarity=alone)
 
 
 def make_acceptance(

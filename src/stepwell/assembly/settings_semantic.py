@@ -96,6 +96,9 @@ class Semantic(Table, frozen=True):
     """Questions that can be found by meaning; beyond, the next to expire leaves."""
     sample_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
     """Share of the answers to other words to be judged; each costs a new call, behind it."""
+    comparison: Literal["auto", "off"] = "auto"
+    """``auto``: before an answer is served, the two questions are compared token by token, if the
+    embedder can do that: the bundled multilingual one. Part of ``timeout_seconds``."""
     second_opinion: Literal["off", "judge"] = "off"
     """``judge``: the model of ``[semantic.judge]`` must say that both questions have one answer."""
     second_opinion_seconds: PositiveSeconds = 1.0

@@ -12,13 +12,16 @@ import msgspec
 from stepwell.assembly.embedder import INSTALL, MAX_THREADS, recipe_of, wants_semantic
 from stepwell.assembly.environment import cache_dir
 from stepwell.assembly.settings import Settings
+from stepwell.core.clock import SystemClock
 from stepwell.core.errors import ConfigError
+from stepwell.telemetry.fanout import Fanout
 
 if TYPE_CHECKING:  # An extra brings what they need.
-    from stepwell.core.vectors import Embedder
+    from stepwell.core.vectors import Comparer, Embedder
     from stepwell.semantic.acceptance.calibration import Calibration
     from stepwell.semantic.acceptance.verdict import Acceptance
     from stepwell.semantic.acceptance.verified import Boundaries
+    from stepwell.semantic.comparison import Comparison
 
 _PATIENCE_SECONDS = 60.0
 """Nobody waits for an answer here; an endpoint may take as long as the settings allow."""
@@ -32,6 +35,10 @@ class StudyParts:
     decide_by: "Callable[[Boundaries], Acceptance]"
     """Makes what decides about candidates, from what judged hits say of their entries."""
     calibration: "Calibration"
+    comparer: "Comparer | None"
+    """Compares the best candidate's text, if anything does."""
+    comparison: "Comparison | None"
+    """Asks it."""
     temperature_tolerance: float
 
 
@@ -44,14 +51,28 @@ async def open_study(settings: Settings) -> AsyncIterator[StudyParts]:
     """
     if not wants_semantic(settings):
         raise ConfigError(_why_none(settings))
-    from stepwell.assembly.semantic import calibration_of, make_acceptance  # noqa: PLC0415
+    from stepwell.assembly.semantic import (  # noqa: PLC0415
+        calibration_of,
+        comparer_of,
+        make_acceptance,
+        make_comparison,
+    )
 
     table = settings.semantic
     embedder = _embedder(settings)
     try:
-        calibration = calibration_of(table, embedder.model_id)
-        decide_by = partial(make_acceptance, table, calibration)
-        yield StudyParts(embedder, decide_by, calibration, table.temperature_tolerance)
+        comparer = comparer_of(table, embedder)
+        calibration = calibration_of(table, embedder.model_id, compares=comparer is not None)
+        yield StudyParts(
+            embedder,
+            partial(make_acceptance, table, calibration),
+            calibration,
+            comparer,
+            make_comparison(
+                comparer, calibration, budget_seconds=None, clock=SystemClock(), events=Fanout()
+            ),
+            table.temperature_tolerance,
+        )
     finally:
         await embedder.aclose()
 
@@ -63,6 +84,7 @@ def _embedder(settings: Settings) -> "Embedder":
 
         patient = msgspec.structs.replace(settings.semantic, timeout_seconds=_PATIENCE_SECONDS)
         return make_embedder(patient, None)
+    from stepwell.embedding.comparison import comparer_of as comparing  # noqa: PLC0415
     from stepwell.embedding.in_process import InProcessEmbedder  # noqa: PLC0415  (an extra)
     from stepwell.embedding.opening import open_encoder  # noqa: PLC0415
     from stepwell.embedding.recipes import facts  # noqa: PLC0415
@@ -73,7 +95,7 @@ def _embedder(settings: Settings) -> "Embedder":
     except OSError as error:
         raise ConfigError(f"{models} cannot be used: {error.strerror}.") from error
     threads = settings.semantic.threads or min(MAX_THREADS, cpu_count() or 1)
-    return InProcessEmbedder(encoder, facts(recipe), threads=threads)
+    return InProcessEmbedder(encoder, facts(recipe), threads=threads, scorer=comparing(encoder))
 
 
 def _why_none(settings: Settings) -> str:

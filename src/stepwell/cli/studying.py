@@ -64,7 +64,11 @@ async def opened(settings: Settings, cache: Path | None) -> AsyncIterator[Opened
         file = None if cache is None else VectorFile(cache, embedder.model_id, embedder.dimensions)
         known = RememberingEmbedder(embedder, file)
         semantics = Semantics(
-            parts.decide_by, parts.calibration.prior, Texts(known), parts.temperature_tolerance
+            parts.decide_by,
+            parts.calibration.prior,
+            Texts(known),
+            parts.comparison,
+            parts.temperature_tolerance,
         )
         try:
             yield Opened(parts, known, semantics)

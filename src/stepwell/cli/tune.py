@@ -12,6 +12,7 @@ import orjson
 from stepwell.assembly.settings import Settings
 from stepwell.cli.options import Subparsers, add_settings_options, needs, read_settings
 from stepwell.cli.studying import (
+    Opened,
     add_cache_option,
     opened,
     progress_of,
@@ -22,7 +23,6 @@ from stepwell.core.names import Level
 
 if TYPE_CHECKING:  # An extra brings what they need.
     from stepwell.study.labels import Labels
-    from stepwell.study.remembering import RememberingEmbedder
     from stepwell.study.tuning import Tuning
 
 _DESCRIPTION = """\
@@ -84,12 +84,18 @@ async def _tune(settings: Settings, options: argparse.Namespace) -> "Tuning":
 
     targets = _targets(options.target_precision)
     async with opened(settings, options.cache) as found:
-        labels = await _labels(options.files, found.known, settings)
-        in_force = found.parts.calibration.min_similarity
-        return tune(labels, found.known.model_id, targets, in_force)
+        labels = await _labels(options.files, found, settings)
+        calibration = found.parts.calibration
+        return tune(
+            labels,
+            found.known.model_id,
+            targets,
+            calibration.min_similarity,
+            calibration.compared,
+        )
 
 
-async def _labels(files: list[str], known: "RememberingEmbedder", settings: Settings) -> "Labels":
+async def _labels(files: list[str], source: Opened, settings: Settings) -> "Labels":
     from stepwell.study.labels import Labels, Measured, measure  # noqa: PLC0415  (an extra)
     from stepwell.study.lines import LineFile, rows  # noqa: PLC0415
 
@@ -97,7 +103,9 @@ async def _labels(files: list[str], known: "RememberingEmbedder", settings: Sett
     for number, name in enumerate(files):
         with LineFile(name) as file:
             placed = ((file.place, row) for row in rows(file))
-            async for found in measure(placed, known, scheme_of(settings)):
+            async for found in measure(
+                placed, source.known, scheme_of(settings), source.parts.comparer
+            ):
                 if isinstance(found, str):
                     left_out[found] += 1
                 else:

@@ -6,7 +6,7 @@ The one module of `core` that needs numpy; only rooms of the ``semantic`` extra 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -68,4 +68,22 @@ class Embedder(Protocol):
 
     async def aclose(self) -> None:
         """Release everything. May be called twice."""
+        ...
+
+
+@runtime_checkable
+class Comparer(Protocol):
+    """Compares two texts more closely than their vectors do.
+
+    Safe for many tasks on one event loop. No call blocks the loop.
+    """
+
+    async def score(self, one: str, other: str) -> float | None:
+        """Return how surely one answer serves both texts, in [0, 1]; the same in either order.
+
+        ``None`` if it cannot tell, as for texts that are too long for it.
+
+        Raises:
+            EmbeddingError: It failed, or did not answer within its time budget.
+        """
         ...

@@ -25,6 +25,31 @@ class Encoder(Protocol):
         ...
 
 
+class Scorer(Protocol):
+    """Compares texts by a model in this process. Safe for many threads at once."""
+
+    def score(self, one: str, other: str) -> float | None:
+        """Return how surely one answer serves both texts; as `stepwell.core.vectors.Comparer`.
+
+        Blocks for milliseconds.
+
+        Raises:
+            EmbeddingError: The model failed.
+        """
+        ...
+
+
+def score_pair(scorer: Scorer | None, pair: tuple[str, str]) -> float | None:
+    """Return the score of ``pair``.
+
+    Raises:
+        EmbeddingError: The model failed, or there is no ``scorer``.
+    """
+    if scorer is None:
+        raise EmbeddingError("this embedder cannot compare texts")
+    return scorer.score(*pair)
+
+
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """A text as a model reads it."""

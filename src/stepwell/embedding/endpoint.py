@@ -14,8 +14,9 @@ import msgspec
 
 from stepwell.core.errors import ConfigError, EmbeddingError
 from stepwell.core.vectors import Embeddings, Unfit
+from stepwell.embedding.encoder import Row
 from stepwell.embedding.endpoint_reply import read_reply
-from stepwell.embedding.flights import RECENT_TEXTS, Flights, Settle
+from stepwell.embedding.flights import RECENT_TEXTS, Flights, Settle, embeddings
 from stepwell.embedding.text import readable
 
 BUDGET_SECONDS = 0.5
@@ -96,11 +97,8 @@ class EndpointEmbedder:
         self.model_id = endpoint.model_id
         self.dimensions = endpoint.dimensions
         self._endpoint = endpoint
-        self._flights = Flights(
-            self._start,
-            dimensions=endpoint.dimensions,
-            budget_seconds=budget_seconds,
-            recent_texts=recent_texts,
+        self._flights = Flights[str, Row](
+            self._start, budget_seconds=budget_seconds, recent=recent_texts
         )
         self._session: aiohttp.ClientSession | None = None
         self._calls: set[asyncio.Task[None]] = set()
@@ -114,7 +112,8 @@ class EndpointEmbedder:
                 result is found by whoever asks next.
             EmbeddingError: The server did not answer, or not with vectors as they were asked for.
         """
-        return await self._flights.embed([readable(text) for text in texts], self._judge)
+        known = [readable(text) for text in texts]
+        return await embeddings(self._flights, known, self._judge, self.dimensions)
 
     async def aclose(self) -> None:
         """Break off all calls and close the connections. May be called twice."""
@@ -132,14 +131,14 @@ class EndpointEmbedder:
         tokens = len((self._endpoint.prefix + text).encode()) / BYTES_PER_TOKEN
         return Unfit.OVER_WINDOW if tokens > self._endpoint.window_tokens else None
 
-    def _start(self, texts: Sequence[str], settle: Settle) -> None:
+    def _start(self, texts: Sequence[str], settle: Settle[str, Row]) -> None:
         for first in range(0, len(texts), TEXTS_PER_CALL):
             some = texts[first : first + TEXTS_PER_CALL]
             call = asyncio.create_task(self._call(some, settle))
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
 
-    async def _call(self, texts: Sequence[str], settle: Settle) -> None:
+    async def _call(self, texts: Sequence[str], settle: Settle[str, Row]) -> None:
         problem = EmbeddingError("the embedder is closed")
         try:
             rows = read_reply(await self._reply(texts), len(texts), self._endpoint.dimensions)

@@ -30,6 +30,14 @@ class Ask(msgspec.Struct, array_like=True, tag="ask", frozen=True):
     text: str
 
 
+class Compare(msgspec.Struct, array_like=True, tag="compare", frozen=True):
+    """Wants to know how surely one answer serves two texts."""
+
+    number: int
+    one: str
+    other: str
+
+
 class Probe(msgspec.Struct, array_like=True, tag="probe", frozen=True):
     """Wants `Idle` from a computing thread, however long the queue is."""
 
@@ -41,6 +49,13 @@ class Computed(msgspec.Struct, array_like=True, tag="computed", frozen=True):
 
     number: int
     floats: bytes
+
+
+class Compared(msgspec.Struct, array_like=True, tag="compared", frozen=True):
+    """How surely, in [0, 1]; ``None``: the model cannot tell."""
+
+    number: int
+    score: float | None
 
 
 class Refused(msgspec.Struct, array_like=True, tag="refused", frozen=True):
@@ -63,8 +78,8 @@ class Idle(msgspec.Struct, array_like=True, tag="idle", frozen=True):
     number: int
 
 
-Question = Ask | Probe
-Answer = Hello | Computed | Refused | Failed | Idle
+Question = Ask | Compare | Probe
+Answer = Hello | Computed | Compared | Refused | Failed | Idle
 
 _encoder = msgspec.msgpack.Encoder()
 _questions = msgspec.msgpack.Decoder(Question)

@@ -1,14 +1,15 @@
 """An embedder whose model is in this process, on threads of its own."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 from stepwell.core.errors import EmbeddingError
 from stepwell.core.vectors import Embeddings
-from stepwell.embedding.encoder import Encoder, Row
-from stepwell.embedding.flights import Flights, Settle
+from stepwell.embedding.encoder import Encoder, Row, Scorer, score_pair
+from stepwell.embedding.flights import Flights, Settle, embeddings
 from stepwell.embedding.recipes import Facts
 from stepwell.embedding.text import plainly_unfit
 
@@ -16,23 +17,32 @@ MAX_IN_FLIGHT = 100_000
 """For whole files of texts."""
 
 
+_Pair = tuple[str, str]
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
 class InProcessEmbedder:
-    """Implements `stepwell.core.vectors.Embedder` for offline work: files of texts, no deadline.
+    """Implements `Embedder` and `Comparer` of `stepwell.core.vectors` for offline work: files of
+    texts, no deadline.
 
     A gateway uses the embedder of the host instead (`stepwell.embedding.remote`): each worker
     would load the model again.
     """
 
-    def __init__(self, encoder: Encoder, facts: Facts, *, threads: int) -> None:
-        """Compute with ``encoder`` on ``threads`` threads, one text at a time on each."""
+    def __init__(
+        self, encoder: Encoder, facts: Facts, *, threads: int, scorer: Scorer | None = None
+    ) -> None:
+        """Compute on ``threads`` threads, one text or pair at a time on each."""
         self.model_id = facts.model_id
         self.dimensions = facts.dimensions
-        self._window_tokens = facts.window_tokens
-        self._encoder = encoder
+        self._judge = partial(plainly_unfit, window_tokens=facts.window_tokens)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="embedder")
-        self._flights = Flights(
-            self._start,
-            dimensions=facts.dimensions,
+        self._texts = Flights[str, Row](
+            partial(self._start, encoder.encode), budget_seconds=None, max_in_flight=MAX_IN_FLIGHT
+        )
+        self._pairs = Flights[_Pair, float | None](
+            partial(self._start, partial(score_pair, scorer)),
             budget_seconds=None,
             max_in_flight=MAX_IN_FLIGHT,
         )
@@ -43,35 +53,46 @@ class InProcessEmbedder:
         Raises:
             EmbeddingError: The model failed.
         """
-        return await self._flights.embed(
-            texts, partial(plainly_unfit, window_tokens=self._window_tokens)
-        )
+        return await embeddings(self._texts, texts, self._judge, self.dimensions)
+
+    async def score(self, one: str, other: str) -> float | None:
+        """As `Comparer.score`.
+
+        Raises:
+            EmbeddingError: The model failed, or cannot compare.
+        """
+        first, second = sorted((one, other))
+        pair = first, second
+        return (await self._pairs.of([pair]))[pair]
 
     async def aclose(self) -> None:
         """Finish what is being computed, drop what waits. May be called twice."""
         await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
-        self._flights.fail_all(EmbeddingError("the embedder is closed"))
+        error = EmbeddingError("the embedder is closed")
+        self._texts.fail_all(error)
+        self._pairs.fail_all(error)
 
-    def _start(self, texts: Sequence[str], settle: Settle) -> None:
+    def _start(self, compute: Callable[[K], V], keys: Sequence[K], settle: Settle[K, V]) -> None:
         loop = asyncio.get_running_loop()
-        for text in texts:
+        for key in keys:
             try:
-                computing = self._pool.submit(self._encoder.encode, text)
+                computing = self._pool.submit(compute, key)
             except RuntimeError:
-                settle(text, EmbeddingError("the embedder is closed"))
+                settle(key, EmbeddingError("the embedder is closed"))
                 continue
-            computing.add_done_callback(partial(_hand_over, loop, text, settle))
+            computing.add_done_callback(partial(_hand_over, loop, key, settle))
 
 
 def _hand_over(
-    loop: asyncio.AbstractEventLoop, text: str, settle: Settle, computing: Future[Row]
+    loop: asyncio.AbstractEventLoop, key: K, settle: Settle[K, V], computing: Future[V]
 ) -> None:
-    """Settle ``text`` from the thread that computed it."""
+    """Settle ``key`` from the thread that computed it."""
     if not computing.cancelled() and not loop.is_closed():
-        loop.call_soon_threadsafe(settle, text, outcome_of(computing))
+        outcome = outcome_of(computing)
+        loop.call_soon_threadsafe(settle, key, outcome)
 
 
-def outcome_of(computing: "Future[Row]") -> Row | EmbeddingError:
+def outcome_of(computing: Future[V]) -> V | EmbeddingError:
     """Return what a computation that is done came to."""
     match computing.exception():
         case None:

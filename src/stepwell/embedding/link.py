@@ -1,25 +1,33 @@
 """A connection to the host's embedder, seen from a worker."""
 
 import asyncio
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
 
 from stepwell.core.errors import EmbeddingError
 from stepwell.embedding.encoder import Row
-from stepwell.embedding.flights import Settle
 from stepwell.embedding.frames import (
-    Ask,
+    Answer,
     BadFrame,
+    Compared,
     Computed,
     Failed,
     Frames,
     Hello,
+    Question,
     Refused,
     answer,
     frame,
 )
 from stepwell.embedding.recipes import Facts
+
+Make = Callable[[int], Question]
+"""Makes a question of a number, which its answer will have."""
+
+Take = Callable[[Answer | EmbeddingError], None]
+"""Takes what became of a question. On the event loop; once."""
 
 LENGTH_TOLERANCE = 1e-3
 """How far from 1 the length of a vector may be that was rounded to float32."""
@@ -33,7 +41,7 @@ class Link(asyncio.Protocol):
         self._facts = facts
         self._frames = Frames()
         self._transport: asyncio.Transport | None = None
-        self._asked: dict[int, tuple[str, Settle, float]] = {}
+        self._asked: dict[int, tuple[Take, float]] = {}
         self._number = 0
         self._clock = asyncio.get_running_loop().time
         self.greeted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -47,18 +55,18 @@ class Link(asyncio.Protocol):
     @property
     def waiting_seconds(self) -> float:
         """How long the oldest question has waited for its answer."""
-        for _, _, asked_at in self._asked.values():
+        for _, asked_at in self._asked.values():
             return self._clock() - asked_at
         return 0.0
 
-    def ask(self, text: str, settle: Settle) -> None:
-        """Send ``text``; ``settle`` takes what becomes of it. Never waits."""
+    def ask(self, make: Make, take: Take) -> None:
+        """Send a question; ``take`` hears what becomes of it. Never waits."""
         if self._transport is None or not self.is_open:
-            settle(text, EmbeddingError("the connection to the embedder is gone"))
+            take(EmbeddingError("the connection to the embedder is gone"))
             return
         self._number += 1
-        self._asked[self._number] = text, settle, self._clock()
-        self._transport.write(frame(Ask(self._number, text)))
+        self._asked[self._number] = take, self._clock()
+        self._transport.write(frame(make(self._number)))
 
     def close(self) -> None:
         """Break the connection."""
@@ -77,8 +85,8 @@ class Link(asyncio.Protocol):
         if not self.greeted.done():
             self.greeted.set_exception(error)
         asked, self._asked = self._asked, {}
-        for text, settle, _ in asked.values():
-            settle(text, error)
+        for take, _ in asked.values():
+            take(error)
 
     def data_received(self, data: bytes) -> None:
         """Take answers."""
@@ -93,10 +101,9 @@ class Link(asyncio.Protocol):
         if isinstance(said, Hello):
             self._greet(said)
             return
-        # One that was not asked for is of a text that has been given up.
-        text, settle, _ = self._asked.pop(said.number, (None, None, None))
-        if text is not None and settle is not None:
-            settle(text, self._outcome(said))
+        take, _ = self._asked.pop(said.number, (None, None))
+        if take is not None:
+            take(said)
 
     def _greet(self, hello: Hello) -> None:
         if hello.model_id != self._facts.model_id:
@@ -108,16 +115,37 @@ class Link(asyncio.Protocol):
         elif not self.greeted.done():
             self.greeted.set_result(None)
 
-    def _outcome(self, said: object) -> Row | EmbeddingError:
-        match said:
-            case Computed(floats=floats):
-                return checked_vector(floats, self._facts.dimensions)
-            case Refused(why=why):
-                return why
-            case Failed(message=message):
-                return EmbeddingError(message)
-            case _:
-                return EmbeddingError(f"the embedder answered {type(said).__name__}")
+
+def row_of(said: Answer | EmbeddingError, dimensions: int) -> Row | EmbeddingError:
+    """Return what became of a text whose vector was asked for."""
+    match said:
+        case Computed(floats=floats):
+            return checked_vector(floats, dimensions)
+        case Refused(why=why):
+            return why
+        case _:
+            return _failure(said)
+
+
+def score_of(said: Answer | EmbeddingError) -> float | EmbeddingError | None:
+    """Return what became of a pair whose score was asked for."""
+    match said:
+        case Compared(score=score):
+            if score is None or 0 <= score <= 1:
+                return score
+            return EmbeddingError("a score that is not from 0 to 1")
+        case _:
+            return _failure(said)
+
+
+def _failure(said: Answer | EmbeddingError) -> EmbeddingError:
+    match said:
+        case EmbeddingError():
+            return said
+        case Failed(message=message):
+            return EmbeddingError(message)
+        case _:
+            return EmbeddingError(f"the embedder answered {type(said).__name__}")
 
 
 def checked_vector(floats: bytes, dimensions: int) -> Row | EmbeddingError:

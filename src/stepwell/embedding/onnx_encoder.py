@@ -1,5 +1,8 @@
 """Running a converted model by onnxruntime."""
 
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +14,46 @@ from stepwell.embedding.encoder import Tokenizer, judge, unit
 from stepwell.embedding.recipes import Recipe, mean_vector
 from stepwell.embedding.text import plainly_unfit, readable
 
+KEPT_TOKENS = 96
+"""Longest text whose states are kept; 1.5 KB a token."""
+
 _ERRORS_ONLY = 3
+
+
+class RecentStates:
+    """The states of the last texts that were computed, by their tokens. Safe for many threads."""
+
+    def __init__(self, texts: int) -> None:
+        """Keep those of ``texts`` texts."""
+        self._texts = texts
+        self._kept: OrderedDict[tuple[int, ...], Vectors] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, ids: Sequence[int]) -> Vectors | None:
+        """Return the states of a text, if they are kept."""
+        with self._lock:
+            states = self._kept.get(tuple(ids))
+            if states is not None:
+                self._kept.move_to_end(tuple(ids))
+            return states
+
+    def put(self, ids: Sequence[int], states: Vectors) -> None:
+        """Keep the states of a text, unless it is long."""
+        if len(ids) > KEPT_TOKENS:
+            return
+        with self._lock:
+            self._kept[tuple(ids)] = states
+            if len(self._kept) > self._texts:
+                self._kept.popitem(last=False)
 
 
 class Network:
     """A converted model, loaded. Safe for many threads: each call computes in its caller's."""
 
-    def __init__(self, path: Path) -> None:
-        """Load the model. Costs a few hundredths of a second; its weights are mapped.
+    def __init__(self, path: Path, *, kept_texts: int = 0) -> None:
+        """Load the model, and keep the states of so many texts for whoever asks for them next.
+
+        Costs a few hundredths of a second; its weights are mapped.
 
         Raises:
             ConfigError: onnxruntime is not installed, or cannot load it.
@@ -29,6 +64,7 @@ class Network:
             raise ConfigError(
                 "this embedder needs the package onnxruntime: run `pip install '.[semantic]'`"
             ) from error
+        self._recent = RecentStates(kept_texts)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
@@ -41,29 +77,37 @@ class Network:
         except Exception as error:  # what it raises has no base of its own
             raise ConfigError(f"onnxruntime cannot load {path}: {error}") from error
 
-    def mean_state(self, ids: list[int]) -> Vector:
+    def mean_state(self, ids: Sequence[int]) -> Vector:
         """Return the mean of the last layer's states of one text.
 
         Raises:
             EmbeddingError: onnxruntime failed.
         """
-        try:
-            (means,) = self._session.run([OUTPUT], {INPUT: np.array([ids], np.int64)})
-        except Exception as error:  # as above
-            raise EmbeddingError(f"onnxruntime failed: {error}") from error
-        return np.asarray(means[0], np.float32)
+        means, states = self._run(ids)
+        self._recent.put(ids, states)
+        return means
 
-    def states(self, ids: list[int]) -> Vectors:
+    def states(self, ids: Sequence[int]) -> Vectors:
         """Return the last layer's states of one text, (tokens, hidden), not of unit length.
+
+        Costs nothing for one of the last texts.
 
         Raises:
             EmbeddingError: onnxruntime failed.
         """
+        states = self._recent.get(ids)
+        if states is None:
+            _, states = self._run(ids)
+            self._recent.put(ids, states)
+        return states
+
+    def _run(self, ids: Sequence[int]) -> tuple[Vector, Vectors]:
+        """Return the mean of the last layer's states, and the states."""
         try:
-            (states,) = self._session.run([STATES], {INPUT: np.array([ids], np.int64)})
+            means, states = self._session.run([OUTPUT, STATES], {INPUT: np.array([ids], np.int64)})
         except Exception as error:  # as above
             raise EmbeddingError(f"onnxruntime failed: {error}") from error
-        return np.asarray(states[0], np.float32)
+        return np.asarray(means[0], np.float32), np.asarray(states[0], np.float32)
 
 
 class OnnxEncoder:

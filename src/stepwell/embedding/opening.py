@@ -28,6 +28,10 @@ from stepwell.embedding.unigram import UnigramTokenizer
 from stepwell.embedding.use_encoder import UseEncoder
 from stepwell.embedding.wordpiece import WordPieceTokenizer
 
+KEPT_TEXTS = 128
+"""Whose states are kept: those of a question that was just embedded, and of candidates that are
+often met. At most 150 KB each."""
+
 _CONVERSIONS: dict[str, Callable[[Sequence[Path]], Files]] = {
     E5.name: convert_e5,
     MINILM.name: convert_minilm,
@@ -51,7 +55,8 @@ def open_encoder(recipe: Recipe, cache: Path) -> Encoder:
         check_sources(recipe, sources)
         return UseEncoder(recipe, *sources)
     folder = _ready_folder(recipe, cache)
-    network = Network(folder / MODEL_FILE)
+    # Only E5's states are compared.
+    network = Network(folder / MODEL_FILE, kept_texts=KEPT_TEXTS if recipe.name == E5.name else 0)
     _check(network, folder, recipe)
     return OnnxEncoder(recipe, _tokenizer(folder, recipe), network)
 

@@ -62,12 +62,15 @@ def _end_with_input() -> None:
 
 
 async def _serve(encoder: "Encoder", settings: ProcessSettings) -> None:
+    from stepwell.embedding.comparison import comparer_of  # noqa: PLC0415
     from stepwell.embedding.frames import Hello  # noqa: PLC0415
     from stepwell.embedding.recipes import RECIPES, model_id  # noqa: PLC0415
     from stepwell.embedding.service import Connection, Desk  # noqa: PLC0415
 
     hello = Hello(model_id(RECIPES[settings.recipe]))
-    desk = Desk(encoder, threads=settings.threads, queue=settings.queue)
+    desk = Desk(
+        encoder, threads=settings.threads, queue=settings.queue, scorer=comparer_of(encoder)
+    )
     server = await asyncio.get_running_loop().create_unix_server(
         partial(Connection, desk, hello), settings.socket
     )

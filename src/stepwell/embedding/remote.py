@@ -6,8 +6,10 @@ from functools import partial
 
 from stepwell.core.errors import EmbeddingError
 from stepwell.core.vectors import Embeddings
-from stepwell.embedding.flights import RECENT_TEXTS, Flights, Settle
-from stepwell.embedding.link import Link
+from stepwell.embedding.encoder import Row
+from stepwell.embedding.flights import RECENT_TEXTS, Flights, Settle, embeddings
+from stepwell.embedding.frames import Answer, Ask, Compare
+from stepwell.embedding.link import Link, Make, Take, row_of, score_of
 from stepwell.embedding.recipes import Facts
 from stepwell.embedding.text import plainly_unfit, readable
 
@@ -25,8 +27,16 @@ GIVEN_UP_SECONDS = 60.0
 """When an answer has been due for so long, the connection is given up."""
 
 
+RECENT_PAIRS = 4096
+"""Whose scores are remembered."""
+
+_Pair = tuple[str, str]
+
+
 class RemoteEmbedder:
-    """Implements `stepwell.core.vectors.Embedder` over a Unix socket. For one event loop.
+    """Implements `Embedder` and `Comparer` of `stepwell.core.vectors` over a Unix socket.
+
+    For one event loop.
 
     It connects when first asked and again when the connection is gone. It never waits for
     longer than its budget, and while there is no embedder it fails within microseconds.
@@ -52,15 +62,16 @@ class RemoteEmbedder:
         self.dimensions = facts.dimensions
         self._socket = socket
         self._facts = facts
-        self._flights = Flights(
-            self._start,
-            dimensions=facts.dimensions,
-            budget_seconds=budget_seconds,
-            recent_texts=recent_texts,
+        self._judge = partial(plainly_unfit, window_tokens=facts.window_tokens)
+        self._texts = Flights[str, Row](
+            self._start_texts, budget_seconds=budget_seconds, recent=recent_texts
+        )
+        self._pairs = Flights[_Pair, float | None](
+            self._start_pairs, budget_seconds=budget_seconds, recent=RECENT_PAIRS
         )
         self._link: Link | None = None
         self._dialling: asyncio.Task[None] | None = None
-        self._held: list[tuple[str, Settle]] = []
+        self._held: list[tuple[Make, Take]] = []
         self._failures = 0
         self._resting_until = float("-inf")
         self._is_closed = False
@@ -73,10 +84,19 @@ class RemoteEmbedder:
                 same, and found by whoever asks next.
             EmbeddingError: The process is not there, is stalled, or sent what is no vector.
         """
-        return await self._flights.embed(
-            [readable(text) for text in texts],
-            partial(plainly_unfit, window_tokens=self._facts.window_tokens),
-        )
+        known = [readable(text) for text in texts]
+        return await embeddings(self._texts, known, self._judge, self.dimensions)
+
+    async def score(self, one: str, other: str) -> float | None:
+        """As `Comparer.score`. Costs 0.2 ms on top of the model, nothing for one of the last pairs.
+
+        Raises:
+            EmbeddingTimeout: As `embed`.
+            EmbeddingError: As `embed`; the model cannot compare.
+        """
+        first, second = sorted((readable(one), readable(other)))
+        pair = first, second
+        return (await self._pairs.of([pair]))[pair]
 
     async def aclose(self) -> None:
         """Break the connection. May be called twice."""
@@ -86,19 +106,33 @@ class RemoteEmbedder:
             await asyncio.wait([self._dialling])
         if self._link is not None:
             self._link.close()
-        self._flights.fail_all(EmbeddingError("the embedder is closed"))
+        error = EmbeddingError("the embedder is closed")
+        self._texts.fail_all(error)
+        self._pairs.fail_all(error)
 
-    def _start(self, texts: Sequence[str], settle: Settle) -> None:
-        problem = self._problem()
+    def _start_texts(self, texts: Sequence[str], settle: Settle[str, Row]) -> None:
         for text in texts:
-            if problem is not None:
-                settle(text, EmbeddingError(problem))
-            elif self._link is not None:
-                self._link.ask(text, settle)
-            else:
-                self._held.append((text, settle))
-        if problem is None and self._link is None and self._dialling is None:
-            self._dialling = asyncio.create_task(self._dial())
+            self._send(
+                partial(Ask, text=text),
+                partial(_settle_text, settle, text, self.dimensions),
+            )
+
+    def _start_pairs(self, pairs: Sequence[_Pair], settle: Settle[_Pair, float | None]) -> None:
+        for pair in pairs:
+            one, other = pair
+            self._send(partial(Compare, one=one, other=other), partial(_settle_pair, settle, pair))
+
+    def _send(self, make: Make, take: Take) -> None:
+        """Ask over the connection, or as soon as there is one."""
+        problem = self._problem()
+        if problem is not None:
+            take(EmbeddingError(problem))
+        elif self._link is not None:
+            self._link.ask(make, take)
+        else:
+            self._held.append((make, take))
+            if self._dialling is None:
+                self._dialling = asyncio.create_task(self._dial())
 
     def _problem(self) -> str | None:
         """Return why nothing can be asked just now. Forgets a connection that is gone."""
@@ -126,11 +160,11 @@ class RemoteEmbedder:
         finally:
             self._dialling = None
             held, self._held = self._held, []
-            for text, settle in held:
+            for make, take in held:
                 if self._link is not None:
-                    self._link.ask(text, settle)
+                    self._link.ask(make, take)
                 else:
-                    settle(text, problem)
+                    take(problem)
 
     async def _connected(self) -> Link:
         loop = asyncio.get_running_loop()
@@ -151,3 +185,15 @@ class RemoteEmbedder:
         pause = REDIAL_PAUSES_SECONDS[min(self._failures, len(REDIAL_PAUSES_SECONDS) - 1)]
         self._failures += 1
         self._resting_until = asyncio.get_running_loop().time() + pause
+
+
+def _settle_text(
+    settle: Settle[str, Row], text: str, dimensions: int, said: Answer | EmbeddingError
+) -> None:
+    settle(text, row_of(said, dimensions))
+
+
+def _settle_pair(
+    settle: Settle[_Pair, float | None], pair: _Pair, said: Answer | EmbeddingError
+) -> None:
+    settle(pair, score_of(said))

@@ -4,68 +4,109 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import cast
+from typing import Generic, TypeVar, cast
 
 from stepwell.core.errors import EmbeddingError
 from stepwell.core.vectors import Unfit
-from stepwell.embedding.encoder import Encoder, Row
+from stepwell.embedding.encoder import Encoder, Row, Scorer, score_pair
 from stepwell.embedding.frames import (
     Answer,
     Ask,
     BadFrame,
+    Compare,
+    Compared,
     Computed,
     Failed,
     Frames,
     Hello,
     Idle,
+    Probe,
     Refused,
     frame,
     question,
 )
 from stepwell.embedding.in_process import outcome_of
 
-Deliver = Callable[[Row | EmbeddingError], None]
+K = TypeVar("K")
+V = TypeVar("V")
+
+Deliver = Callable[[V | EmbeddingError], None]
+
+
+class Waiting(Generic[K, V]):
+    """Who waits for what: the same thing is computed once, for all who ask meanwhile."""
+
+    def __init__(self) -> None:
+        self._sharers: dict[K, list[Deliver[V]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._sharers)
+
+    def joined(self, key: K, deliver: Deliver[V]) -> bool:
+        """Return whether ``key`` is being computed; then ``deliver`` hears of it."""
+        sharers = self._sharers.get(key)
+        if sharers is None:
+            return False
+        sharers.append(deliver)
+        return True
+
+    def begin(self, key: K, deliver: Deliver[V]) -> Deliver[V]:
+        """Note that ``key`` is being computed; return what is to be told of it."""
+        self._sharers[key] = [deliver]
+        return partial(self._done, key)
+
+    def _done(self, key: K, outcome: V | EmbeddingError) -> None:
+        for deliver in self._sharers.pop(key):
+            deliver(outcome)
 
 
 class Desk:
     """The computing threads, and what waits for them. For one event loop.
 
-    Identical texts, from whichever connection, are computed once.
+    Identical texts and pairs, from whichever connection, are computed once.
     """
 
-    def __init__(self, encoder: Encoder, *, threads: int, queue: int) -> None:
-        """Compute on ``threads`` threads; no more than ``queue`` texts wait or are computed."""
+    def __init__(
+        self, encoder: Encoder, *, threads: int, queue: int, scorer: Scorer | None = None
+    ) -> None:
+        """Compute on ``threads`` threads; no more than ``queue`` things wait or are computed."""
         self._encoder = encoder
+        self._scorer = scorer
         self._queue = queue
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="embedder")
-        self._waiting: dict[str, list[Deliver]] = {}
+        self._texts = Waiting[str, Row]()
+        self._pairs = Waiting[tuple[str, str], float | None]()
 
-    def ask(self, text: str, deliver: Deliver) -> None:
+    def ask(self, text: str, deliver: Deliver[Row]) -> None:
         """Have ``text`` computed, and what becomes of it delivered, on the event loop."""
-        sharers = self._waiting.get(text)
-        if sharers is not None:
-            sharers.append(deliver)
-        elif len(self._waiting) >= self._queue:
-            deliver(EmbeddingError(f"{self._queue} texts are waiting already"))
-        else:
-            self._waiting[text] = [deliver]
-            self._submit(partial(self._encoder.encode, text), partial(self._done, text))
+        self._ask(self._texts, text, partial(self._encoder.encode, text), deliver)
 
-    def probe(self, deliver: Deliver) -> None:
+    def compare(self, pair: tuple[str, str], deliver: Deliver[float | None]) -> None:
+        """Have the texts of ``pair`` compared, in the same way."""
+        self._ask(self._pairs, pair, partial(score_pair, self._scorer, pair), deliver)
+
+    def probe(self, deliver: Deliver[Row]) -> None:
         """Have something delivered by a computing thread, whatever it is."""
         self._submit(partial(self._encoder.encode, ""), deliver)
 
-    def _submit(self, compute: Callable[[], Row], deliver: Deliver) -> None:
+    def _ask(
+        self, waiting: Waiting[K, V], key: K, compute: Callable[[], V], deliver: Deliver[V]
+    ) -> None:
+        if waiting.joined(key, deliver):
+            return
+        if len(self._texts) + len(self._pairs) >= self._queue:
+            deliver(EmbeddingError(f"{self._queue} texts are waiting already"))
+        else:
+            self._submit(compute, waiting.begin(key, deliver))
+
+    def _submit(self, compute: Callable[[], V], deliver: Deliver[V]) -> None:
         loop = asyncio.get_running_loop()
 
-        def hand_over(computing: Future[Row]) -> None:
-            loop.call_soon_threadsafe(deliver, outcome_of(computing))
+        def hand_over(computing: Future[V]) -> None:
+            outcome = outcome_of(computing)
+            loop.call_soon_threadsafe(deliver, outcome)
 
         self._pool.submit(compute).add_done_callback(hand_over)
-
-    def _done(self, text: str, outcome: Row | EmbeddingError) -> None:
-        for deliver in self._waiting.pop(text):
-            deliver(outcome)
 
 
 class Connection(asyncio.Protocol):
@@ -106,21 +147,20 @@ class Connection(asyncio.Protocol):
                 self._transport.abort()
 
     def _take(self, body: bytes) -> None:
-        asked = question(body)
-        if isinstance(asked, Ask):
-            self._desk.ask(asked.text, partial(self._tell, asked.number))
-        else:
-            self._desk.probe(lambda _: self._say(Idle(asked.number)))
-
-    def _tell(self, number: int, outcome: Row | EmbeddingError) -> None:
-        self._say(_answer(number, outcome))
+        match question(body):
+            case Ask(number, text):
+                self._desk.ask(text, lambda row: self._say(_vector(number, row)))
+            case Compare(number, one, other):
+                self._desk.compare((one, other), lambda score: self._say(_score(number, score)))
+            case Probe(number):
+                self._desk.probe(lambda _: self._say(Idle(number)))
 
     def _say(self, answer: Answer) -> None:
         if self._transport is not None:
             self._transport.write(frame(answer))
 
 
-def _answer(number: int, outcome: Row | EmbeddingError) -> Answer:
+def _vector(number: int, outcome: Row | EmbeddingError) -> Answer:
     match outcome:
         case EmbeddingError():
             return Failed(number, str(outcome))
@@ -128,3 +168,11 @@ def _answer(number: int, outcome: Row | EmbeddingError) -> Answer:
             return Refused(number, outcome)
         case vector:
             return Computed(number, vector.astype("<f4", copy=False).tobytes())
+
+
+def _score(number: int, outcome: float | EmbeddingError | None) -> Answer:
+    match outcome:
+        case EmbeddingError():
+            return Failed(number, str(outcome))
+        case score:
+            return Compared(number, score)

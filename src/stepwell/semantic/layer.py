@@ -20,6 +20,7 @@ from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Embedder, Unfit, Vector
 from stepwell.policy.compatibility import TEMPERATURE_TOLERANCE, is_compatible
 from stepwell.semantic.acceptance.verdict import Acceptance, Pair, Refused, too_far
+from stepwell.semantic.comparison import Comparison
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.hurried_opinion import OPINION, HurriedOpinion
 from stepwell.semantic.index.point import Candidate, Group, Point
@@ -87,6 +88,7 @@ class SemanticLayer:
         clock: Clock,
         events: EventSink,
         tolerances: Tolerances,
+        comparison: Comparison | None = None,
         opinion: HurriedOpinion | None = None,
     ) -> None:
         """Put the parts together.
@@ -99,6 +101,7 @@ class SemanticLayer:
             clock: The time.
             events: Hears how lookups went, and of failures.
             tolerances: What may differ.
+            comparison: Looks closer at what all else accepts, if the embedder can.
             opinion: Has the last word on what all else accepts, if it is wanted.
         """
         self._embedder = embedder
@@ -108,6 +111,7 @@ class SemanticLayer:
         self._clock = clock
         self._events = events
         self._tolerances = tolerances
+        self._comparison = comparison
         self._opinion = opinion
         self._learning: set[asyncio.Task[None]] = set()
         self._kept = functools.lru_cache(maxsize=MAX_READINGS)(read)
@@ -116,16 +120,17 @@ class SemanticLayer:
         """Return a question whose answer may be given, or why there is none.
 
         Cost: one embedding, one search, and some 50 us for each near candidate, 200 us if
-        it was not read before; for a match, the second opinion, if one is wanted.
+        it was not read before; for a match, the comparison and the second opinion, if they are
+        wanted.
         """
         started = self._clock.monotonic()
-        found = await self._find(phrasing, terms)
+        found = await self._find(phrasing, terms, started)
         outcome = "match" if isinstance(found, Match) else found.outcome
         seconds = self._clock.monotonic() - started
         self._events.emit(SemanticLookup(outcome, terms.level, found.similarity, seconds))
         return found
 
-    async def _find(self, phrasing: Phrasing, terms: Terms) -> Match | NoMatch:
+    async def _find(self, phrasing: Phrasing, terms: Terms, started: float) -> Match | NoMatch:
         vector = await self._embed(phrasing.text)
         if vector is None:
             return NoMatch("embedder", "embedder failed")
@@ -135,12 +140,23 @@ class SemanticLayer:
         if not candidates:
             return NoMatch("nothing-near")
         chosen = self._choose(phrasing, terms, candidates)
-        if self._opinion is None or isinstance(chosen, NoMatch):
+        if isinstance(chosen, NoMatch):
             return chosen
-        doubt = await self._opinion.doubt(phrasing.text, chosen.text, terms.respondent)
-        if doubt is None:
-            return chosen
-        return self._no_match(Refused(OPINION, f"second opinion: {doubt}"), chosen)
+        doubt = await self._doubt(phrasing, terms, chosen, started)
+        return chosen if doubt is None else self._no_match(doubt, chosen)
+
+    async def _doubt(
+        self, phrasing: Phrasing, terms: Terms, match: Match, started: float
+    ) -> Refused | None:
+        """Return what those have against a match who cost too much to be asked of every one."""
+        if self._comparison is not None:
+            doubt = await self._comparison.doubt(phrasing.text, match, terms.level, started)
+            if doubt is not None:
+                return doubt
+        if self._opinion is None:
+            return None
+        told = await self._opinion.doubt(phrasing.text, match.text, terms.respondent)
+        return None if told is None else Refused(OPINION, f"second opinion: {told}")
 
     async def _search(self, partition: Partition, vector: Vector) -> Sequence[Candidate]:
         """Return the nearest points; a search that would keep the loop is done on a thread."""

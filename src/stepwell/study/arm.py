@@ -21,6 +21,7 @@ from stepwell.policy.compatibility import TEMPERATURE_TOLERANCE
 from stepwell.semantic.acceptance.boundary import Prior
 from stepwell.semantic.acceptance.verdict import Acceptance
 from stepwell.semantic.acceptance.verified import Boundaries
+from stepwell.semantic.comparison import Comparison
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.evidence import Evidence
 from stepwell.semantic.index.point import Candidate, Group, Point
@@ -83,6 +84,8 @@ class Semantics:
     """What is believed of an entry of which no hit was judged."""
     texts: Texts
     """Those of the stream."""
+    comparison: Comparison | None = None
+    """Looks closer at what all else accepts, if the embedder can."""
     temperature_tolerance: float = TEMPERATURE_TOLERANCE
 
     def afresh(self) -> "Semantics":
@@ -324,6 +327,7 @@ class _Semantic:
         self._denials = Denials()
         self._learning = (self._denials, evidence)
         self._acceptance = semantics.decide_by(evidence)
+        self._comparison = semantics.comparison
         self._temperature_tolerance = semantics.temperature_tolerance
         self._clock = clock
 
@@ -339,6 +343,7 @@ class _Semantic:
             events=_Deaf(),
             # Whatever is nearest is named: a person may want to look at it.
             tolerances=Tolerances(self._temperature_tolerance, reuse_similarity=0.0),
+            comparison=self._comparison,
         )
 
     def note(self, judgement: Judgement) -> None:

@@ -1,15 +1,18 @@
 """Labelled pairs, measured: how alike each is, and what the safety valve says."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from stepwell.core.errors import ConfigError, EmbeddingError, RequestError
-from stepwell.core.names import Namespace
-from stepwell.core.vectors import Unfit
+from stepwell.core.names import Level, Namespace
+from stepwell.core.vectors import Comparer, Unfit
 from stepwell.keys.cache_key import KeyScheme
+from stepwell.semantic.acceptance.calibration import Compared
+from stepwell.semantic.comparison import COMPARISON
 from stepwell.semantic.valve.difference import Difference
 from stepwell.semantic.valve.reading import Reading, read
 from stepwell.semantic.valve.valve import difference
@@ -43,6 +46,18 @@ class Measured:
     """As the row says, or empty."""
     category: str
     """As the row says, or empty."""
+    score: float | None = None
+    """Of the comparison; ``None`` if nothing compares, or the texts cannot be compared."""
+
+    def at(self, level: Level, compared: Compared | None) -> "Measured":
+        """Return the pair as ``level`` sees it: what the comparison refuses is refused."""
+        if compared is None or self.refused_by is not None:
+            return self
+        if self.score is None:
+            passes = self.similarity >= compared.min_similarity[level]
+        else:
+            passes = self.score >= compared.min_score[level]
+        return self if passes else replace(self, refused_by=COMPARISON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +73,7 @@ async def measure(
     rows: Iterable[tuple[str, Mapping[str, Any]]],
     embedder: RememberingEmbedder,
     scheme: KeyScheme,
+    comparer: Comparer | None = None,
 ) -> AsyncIterator[Measured | str]:
     """Yield each row, measured, or why it is left out.
 
@@ -66,6 +82,7 @@ async def measure(
             ``lang``, ``class`` and ``category``.
         embedder: Embeds the texts.
         scheme: Says which texts are the same.
+        comparer: Compares what the valve lets through, if anything does.
 
     Raises:
         ConfigError: A row has no ``a``, ``b`` and ``label`` of 0, 1 or null.
@@ -74,8 +91,9 @@ async def measure(
         taken = [_take(place, row, scheme) for place, row in block]
         texts = [text for pair in taken if isinstance(pair, _Pair) for text in pair.texts]
         embedded = await embedder.all_of(texts)
-        for pair in taken:
-            yield pair if isinstance(pair, str) else _measured(pair, embedded)
+        found = [pair if isinstance(pair, str) else _measured(pair, embedded) for pair in taken]
+        for pair in await asyncio.gather(*(_scored(pair, comparer) for pair in found)):
+            yield pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +146,16 @@ def _measured(pair: _Pair, embedded: Mapping[str, Embedded]) -> Measured | str:
         request_class=_name(pair.row.get("class")),
         category=_name(pair.row.get("category")),
     )
+
+
+async def _scored(pair: Measured | str, comparer: Comparer | None) -> Measured | str:
+    """Return the pair with its score, if it needs one."""
+    if comparer is None or isinstance(pair, str) or pair.refused_by is not None:
+        return pair
+    try:
+        return replace(pair, score=await comparer.score(*pair.texts))
+    except EmbeddingError:
+        return "embedder"
 
 
 def _language(reading: Reading) -> str:

@@ -46,8 +46,7 @@ class Recommendation:
 
 
 def recommend(
-    pairs: Sequence[Measured],
-    curve: Curve,
+    pairs: Mapping[Level, Sequence[Measured]],
     targets: Mapping[Level, float],
     in_force: Mapping[Level, float],
 ) -> list[Recommendation]:
@@ -57,8 +56,7 @@ def recommend(
     lower. Where the labels do not show it for any, what is in force stays.
 
     Args:
-        pairs: The labelled pairs.
-        curve: Theirs, with the valve.
+        pairs: The labelled pairs, as each level sees them.
         targets: Least precision of each level, in [0, 1).
         in_force: The similarities of today.
     """
@@ -66,7 +64,7 @@ def recommend(
     least = 0.0
     # From the loosest on: a stricter level must not ask for less.
     for level in reversed(get_args(Level)):
-        recommended = _recommend(level, pairs, curve, targets[level], in_force[level], least)
+        recommended = _recommend(level, pairs[level], targets[level], in_force[level], least)
         least = recommended.similarity
         recommendations.append(recommended)
     return recommendations[::-1]
@@ -75,11 +73,11 @@ def recommend(
 def _recommend(
     level: Level,
     pairs: Sequence[Measured],
-    curve: Curve,
     target: float,
     in_force: float,
     least: float,
 ) -> Recommendation:
+    curve = draw(pairs, with_valve=True)
     found = choose(curve, target)
     if found is None:
         similarity = max(in_force, least)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
 
 from stepwell.core.names import Level
+from stepwell.semantic.acceptance.calibration import Compared
 from stepwell.study.curve import Curve, CurvePoint, draw
 from stepwell.study.labels import Labels, Measured
 from stepwell.study.levels import Kind, Recommendation, by_kind, recommend
@@ -31,6 +32,7 @@ class Tuning:
     model_id: str
     labels: Labels
     curve: Curve
+    """As the level ``general`` sees the pairs."""
     without_valve: Curve
     groups: Sequence[GroupTuning]
     recommendations: Sequence[Recommendation]
@@ -43,6 +45,7 @@ def tune(
     model_id: str,
     targets: Mapping[Level, float],
     in_force: Mapping[Level, float],
+    compared: Compared | None = None,
 ) -> Tuning:
     """Return what ``labels`` say.
 
@@ -51,35 +54,39 @@ def tune(
         model_id: Its id.
         targets: Least precision of each level, in [0, 1).
         in_force: The similarities of today.
+        compared: What the levels ask of the comparison; ``None`` if there is none.
     """
-    pairs = labels.pairs
-    curve = draw(pairs, with_valve=True)
-    recommendations = recommend(pairs, curve, targets, in_force)
+    levels = get_args(Level)
+    pairs = {level: [pair.at(level, compared) for pair in labels.pairs] for level in levels}
+    recommendations = recommend(pairs, targets, in_force)
     general = next(r.similarity for r in recommendations if r.level == "general")
     return Tuning(
         model_id=model_id,
         labels=labels,
-        curve=curve,
-        without_valve=draw(pairs, with_valve=False),
+        curve=draw(pairs["general"], with_valve=True),
+        without_valve=draw(labels.pairs, with_valve=False),
         groups=_groups(pairs, recommendations),
         recommendations=recommendations,
-        kinds=by_kind(pairs, general),
+        kinds=by_kind(pairs["general"], general),
     )
 
 
 def _groups(
-    pairs: Sequence[Measured], recommendations: Sequence[Recommendation]
+    pairs: Mapping[Level, Sequence[Measured]], recommendations: Sequence[Recommendation]
 ) -> list[GroupTuning]:
-    parts: dict[str, list[Measured]] = {}
-    for pair in pairs:
-        parts.setdefault(f"language {pair.language}", []).append(pair)
+    parts: dict[str, list[int]] = {}
+    for place, pair in enumerate(pairs["general"]):
+        parts.setdefault(f"language {pair.language}", []).append(place)
         if pair.request_class:
-            parts.setdefault(f"class {pair.request_class}", []).append(pair)
+            parts.setdefault(f"class {pair.request_class}", []).append(place)
     groups = []
-    for name, part in sorted(parts.items()):
-        curve = draw(part, with_valve=True)
-        at_levels = {r.level: point_at(curve, r.similarity) for r in recommendations}
-        groups.append(GroupTuning(name, curve, at_levels))
+    for name, places in sorted(parts.items()):
+        curves = {
+            level: draw([some[place] for place in places], with_valve=True)
+            for level, some in pairs.items()
+        }
+        at_levels = {r.level: point_at(curves[r.level], r.similarity) for r in recommendations}
+        groups.append(GroupTuning(name, curves["general"], at_levels))
     return groups
 
 

@@ -9,7 +9,7 @@ import pytest
 from stepwell.core.errors import EmbeddingError, EmbeddingTimeout
 from stepwell.core.vectors import Embeddings, Unfit
 from stepwell.embedding.encoder import Row
-from stepwell.embedding.flights import Flights, Settle
+from stepwell.embedding.flights import Flights, Settle, embeddings
 from stepwell.embedding.text import plainly_unfit
 
 X = np.array([1, 0], np.float32)
@@ -21,9 +21,9 @@ class Computing:
 
     def __init__(self) -> None:
         self.started: list[str] = []
-        self.settle: Settle
+        self.settle: Settle[str, Row]
 
-    def __call__(self, texts: Sequence[str], settle: Settle) -> None:
+    def __call__(self, texts: Sequence[str], settle: Settle[str, Row]) -> None:
         self.started += texts
         self.settle = settle
 
@@ -31,16 +31,12 @@ class Computing:
 class Case:
     def __init__(self, budget: float | None = None, recent: int = 8, bound: int = 16) -> None:
         self.model = Computing()
-        self.flights = Flights(
-            self.model,
-            dimensions=2,
-            budget_seconds=budget,
-            recent_texts=recent,
-            max_in_flight=bound,
+        self.flights = Flights[str, Row](
+            self.model, budget_seconds=budget, recent=recent, max_in_flight=bound
         )
 
     async def embed(self, *texts: str) -> Embeddings:
-        return await self.flights.embed(texts, lambda text: plainly_unfit(text, 8))
+        return await embeddings(self.flights, texts, lambda text: plainly_unfit(text, 8), 2)
 
     async def asked(self, *texts: str) -> asyncio.Task[Embeddings]:
         """Ask, and return once the computation has been started."""
@@ -137,13 +133,13 @@ async def test_an_error_reaches_all_who_wait_and_is_not_remembered() -> None:
 async def test_a_model_that_fails_at_once() -> None:
     """It settles while it is being started."""
 
-    def start(texts: Sequence[str], settle: Settle) -> None:
+    def start(texts: Sequence[str], settle: Settle[str, Row]) -> None:
         for text in texts:
             settle(text, EmbeddingError("not there"))
 
-    flights = Flights(start, dimensions=2, budget_seconds=None)
+    flights = Flights[str, Row](start, budget_seconds=None)
     with pytest.raises(EmbeddingError, match="not there"):
-        await flights.embed(["a", "b"], lambda _: None)
+        await flights.of(["a", "b"])
 
 
 async def test_beyond_the_bound_texts_fail_at_once() -> None:

@@ -12,6 +12,8 @@ from stepwell.embedding.frames import (
     Answer,
     Ask,
     BadFrame,
+    Compare,
+    Compared,
     Computed,
     Failed,
     Frames,
@@ -27,6 +29,8 @@ from stepwell.embedding.frames import (
 ANSWERS: list[Answer] = [
     Hello("model@1"),
     Computed(7, b"\0\1\xff" * 100),
+    Compared(11, 0.25),
+    Compared(12, None),
     Refused(8, Unfit.UNKNOWN_TOKENS),
     Failed(9, "voll"),
     Idle(10),
@@ -47,6 +51,11 @@ def test_questions_arrive_however_the_bytes_are_cut(texts: list[str], cuts: list
 def test_answers_arrive(said: Answer) -> None:
     (body,) = Frames().feed(frame(said))
     assert answer(body) == said
+
+
+def test_a_pair_arrives() -> None:
+    (body,) = Frames().feed(frame(Compare(3, "one", "other")))
+    assert question(body) == Compare(3, "one", "other")
 
 
 def test_half_a_frame_is_nothing_yet() -> None:

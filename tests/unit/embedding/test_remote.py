@@ -14,6 +14,8 @@ from stepwell.embedding import remote
 from stepwell.embedding.frames import (
     MAX_FRAME_BYTES,
     Ask,
+    Compare,
+    Compared,
     Computed,
     Failed,
     Frames,
@@ -29,14 +31,14 @@ from stepwell.embedding.remote import RemoteEmbedder
 FACTS = Facts("model@1", dimensions=2, window_tokens=8)
 GOOD = np.array([0.6, 0.8], "<f4").tobytes()
 
-React = Callable[[Ask, asyncio.StreamWriter], Awaitable[None] | None]
+React = Callable[[Ask | Compare, asyncio.StreamWriter], Awaitable[None] | None]
 
 
-def good(ask: Ask, writer: asyncio.StreamWriter) -> None:
+def good(ask: Ask | Compare, writer: asyncio.StreamWriter) -> None:
     writer.write(frame(Computed(ask.number, GOOD)))
 
 
-def silent(ask: Ask, writer: asyncio.StreamWriter) -> None:
+def silent(ask: Ask | Compare, writer: asyncio.StreamWriter) -> None:
     pass
 
 
@@ -98,8 +100,8 @@ class FakeProcess:
 
     async def _take(self, body: bytes, writer: asyncio.StreamWriter) -> None:
         ask = question(body)
-        assert isinstance(ask, Ask)
-        self.asked.append(ask.text)
+        assert isinstance(ask, Ask | Compare)
+        self.asked.append(ask.text if isinstance(ask, Ask) else f"{ask.one}|{ask.other}")
         await self._arrived()
         reaction = self.react(ask, writer)
         if reaction is not None:
@@ -132,9 +134,9 @@ async def test_vectors_arrive(process: FakeProcess, embedder: RemoteEmbedder) ->
 async def test_answers_may_come_in_any_order(
     process: FakeProcess, embedder: RemoteEmbedder
 ) -> None:
-    held: list[Ask] = []
+    held: list[Ask | Compare] = []
 
-    def react(ask: Ask, writer: asyncio.StreamWriter) -> None:
+    def react(ask: Ask | Compare, writer: asyncio.StreamWriter) -> None:
         held.append(ask)
         if len(held) == 2:
             writer.write(frame(Refused(held[1].number, Unfit.UNKNOWN_TOKENS)))
@@ -159,17 +161,17 @@ async def test_a_huge_text_is_not_sent(process: FakeProcess, embedder: RemoteEmb
 
 
 def sending(make: Callable[[int], bytes]) -> React:
-    def react(ask: Ask, writer: asyncio.StreamWriter) -> None:
+    def react(ask: Ask | Compare, writer: asyncio.StreamWriter) -> None:
         writer.write(make(ask.number))
 
     return react
 
 
-def dying(ask: Ask, writer: asyncio.StreamWriter) -> None:
+def dying(ask: Ask | Compare, writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-def torn(ask: Ask, writer: asyncio.StreamWriter) -> None:
+def torn(ask: Ask | Compare, writer: asyncio.StreamWriter) -> None:
     writer.write(frame(Computed(ask.number, GOOD))[:-3])
     writer.close()
 
@@ -227,7 +229,7 @@ async def test_a_hang_costs_the_budget_and_the_answer_is_kept_when_it_comes(
     client = RemoteEmbedder(process.path, FACTS, budget_seconds=0.02)
     released = asyncio.Event()
 
-    async def late(ask: Ask, writer: asyncio.StreamWriter) -> None:
+    async def late(ask: Ask | Compare, writer: asyncio.StreamWriter) -> None:
         await released.wait()
         good(ask, writer)
 
@@ -352,3 +354,42 @@ async def test_a_hundred_tasks_share_one_computation(
 ) -> None:
     await asyncio.gather(*(embedder.embed(["a"]) for _ in range(100)))
     assert process.asked == ["a"]
+
+
+@pytest.mark.parametrize(("said", "score"), [(0.0, 0.0), (1.0, 1.0), (None, None)])
+async def test_a_score_arrives(
+    process: FakeProcess, embedder: RemoteEmbedder, said: float | None, score: float | None
+) -> None:
+    process.react = lambda ask, writer: writer.write(frame(Compared(ask.number, said)))
+    assert await embedder.score("b", "a") == score
+    assert process.asked == ["a|b"]
+
+
+@pytest.mark.parametrize("said", [float("nan"), -0.1, 1.1])
+async def test_a_score_that_is_none(
+    process: FakeProcess, embedder: RemoteEmbedder, said: float
+) -> None:
+    process.react = lambda ask, writer: writer.write(frame(Compared(ask.number, said)))
+    with pytest.raises(EmbeddingError, match="not from 0 to 1"):
+        await embedder.score("a", "b")
+
+
+async def test_a_vector_is_no_score(process: FakeProcess, embedder: RemoteEmbedder) -> None:
+    process.react = good
+    with pytest.raises(EmbeddingError, match="answered Computed"):
+        await embedder.score("a", "b")
+
+
+async def test_a_score_that_is_late(process: FakeProcess) -> None:
+    """Its wait ends with the budget; whoever asks next finds the comparison under way."""
+    client = RemoteEmbedder(process.path, FACTS, budget_seconds=0.2)
+    asks: list[tuple[Ask | Compare, asyncio.StreamWriter]] = []
+    process.react = lambda ask, writer: asks.append((ask, writer))
+    with pytest.raises(EmbeddingTimeout):
+        await client.score("a", "b")
+    again = asyncio.create_task(client.score("a", "b"))
+    ask, writer = asks[0]
+    writer.write(frame(Compared(ask.number, 0.5)))
+    assert await again == 0.5
+    assert process.asked == ["a|b"]
+    await client.aclose()

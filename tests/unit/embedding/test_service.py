@@ -40,9 +40,23 @@ class FakeEncoder:
         return np.array([0.6, 0.8], np.float32)
 
 
+class FakeScorer:
+    """Knows how alike ``a`` and ``b`` are; of other texts it cannot tell."""
+
+    def __init__(self) -> None:
+        self.compared: list[tuple[str, str]] = []
+
+    def score(self, one: str, other: str) -> float | None:
+        self.compared.append((one, other))
+        if "boom" in (one, other):
+            raise RuntimeError("no memory")
+        return 0.75 if (one, other) == ("a", "b") else None
+
+
 @dataclass
 class Serving:
     encoder: FakeEncoder
+    scorer: FakeScorer
     path: str
 
     def client(self) -> RemoteEmbedder:
@@ -51,12 +65,12 @@ class Serving:
 
 @pytest.fixture
 async def serving(tmp_path: Path) -> AsyncIterator[Serving]:
-    encoder, path = FakeEncoder(), str(tmp_path / "embedder")
-    desk = Desk(encoder, threads=1, queue=3)
+    encoder, scorer, path = FakeEncoder(), FakeScorer(), str(tmp_path / "embedder")
+    desk = Desk(encoder, threads=1, queue=3, scorer=scorer)
     server = await asyncio.get_running_loop().create_unix_server(
         partial(Connection, desk, Hello("model@1")), path
     )
-    yield Serving(encoder, path)
+    yield Serving(encoder, scorer, path)
     encoder.may_go.set()
     server.close()
 
@@ -99,6 +113,57 @@ async def test_beyond_the_queue_texts_fail_at_once(serving: Serving) -> None:
     await asked
     await client.embed(["d"])
     await client.aclose()
+
+
+async def test_pairs_are_compared_once(serving: Serving) -> None:
+    """In either order, for whoever asks, and not again for one of the last."""
+    one, two = serving.client(), serving.client()
+    serving.encoder.may_go.clear()
+    embedding = asyncio.create_task(one.embed(["a"]))
+    await asyncio.sleep(0.05)
+    asked = [one.score("a", "b"), one.score("b", "a"), two.score("b", "a")]
+    comparing = [asyncio.create_task(ask) for ask in asked]
+    await asyncio.sleep(0.05)
+    serving.encoder.may_go.set()
+    assert await asyncio.gather(*comparing) == [0.75] * 3
+    assert await one.score("a", "b") == 0.75
+    assert serving.scorer.compared == [("a", "b")]
+    assert await one.score("a", "c") is None
+    await embedding
+    await one.aclose()
+    await two.aclose()
+
+
+async def test_a_comparison_that_fails(serving: Serving) -> None:
+    client = serving.client()
+    with pytest.raises(EmbeddingError, match="RuntimeError: no memory"):
+        await client.score("a", "boom")
+    assert await client.score("a", "b") == 0.75
+    await client.aclose()
+
+
+async def test_pairs_wait_in_the_same_queue(serving: Serving) -> None:
+    client = serving.client()
+    serving.encoder.may_go.clear()
+    asked = asyncio.create_task(client.embed(["x", "y", "z"]))
+    await asyncio.sleep(0)  # it asks first
+    with pytest.raises(EmbeddingError, match="3 texts are waiting already"):
+        await client.score("a", "b")
+    serving.encoder.may_go.set()
+    await asked
+    await client.aclose()
+
+
+async def test_an_embedder_that_cannot_compare_says_so(tmp_path: Path) -> None:
+    desk, path = Desk(FakeEncoder(), threads=1, queue=3), str(tmp_path / "embedder")
+    server = await asyncio.get_running_loop().create_unix_server(
+        partial(Connection, desk, Hello("model@1")), path
+    )
+    client = RemoteEmbedder(path, FACTS, budget_seconds=5)
+    with pytest.raises(EmbeddingError, match="cannot compare"):
+        await client.score("a", "b")
+    await client.aclose()
+    server.close()
 
 
 async def test_a_client_that_leaves_does_not_disturb(serving: Serving) -> None:

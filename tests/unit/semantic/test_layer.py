@@ -4,9 +4,11 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 import numpy as np
 import pytest
+from support.study import HandComparer
 from support.walk import Heard
 
 from stepwell.core.entry import Entry
@@ -14,15 +16,16 @@ from stepwell.core.errors import EmbeddingError, UpstreamBroken
 from stepwell.core.events import Degraded, SemanticLookup
 from stepwell.core.judging import Respondent
 from stepwell.core.likeness import Match, NoMatch, Terms
-from stepwell.core.names import CacheKey, PairId
+from stepwell.core.names import CacheKey, Level, PairId
 from stepwell.core.vectors import Embeddings, Unfit, Vector
 from stepwell.keys.pair import pair_of
 from stepwell.semantic import layer
 from stepwell.semantic.acceptance.boundary import Boundary
-from stepwell.semantic.acceptance.calibration import Calibration
+from stepwell.semantic.acceptance.calibration import Calibration, Compared
 from stepwell.semantic.acceptance.threshold import Threshold
 from stepwell.semantic.acceptance.verdict import Acceptance
 from stepwell.semantic.acceptance.verified import Verified
+from stepwell.semantic.comparison import Comparison
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.hurried_opinion import HurriedOpinion
 from stepwell.semantic.index.point import Candidate, Point
@@ -129,20 +132,28 @@ class Bench:
         return stored
 
 
+def make_comparison(comparer: HandComparer, clock: HandClock, events: Heard) -> Comparison:
+    levels = Compared(dict.fromkeys(get_args(Level), 0.6), LEVELS.min_similarity)
+    return Comparison(comparer, levels, budget_seconds=1.0, clock=clock, events=events)
+
+
 def make_bench(
     angles: dict[str, float],
     opinion: HurriedOpinion | None = None,
     acceptance: Acceptance | None = None,
+    comparer: HandComparer | None = None,
 ) -> Bench:
     embedder, index, denials, events = HandEmbedder(angles), PlainIndex(), Denials(), Heard()
+    clock = HandClock()
     layer = SemanticLayer(
         embedder,
         index,
         acceptance or Threshold(LEVELS),
         denials,
-        clock=HandClock(),
+        clock=clock,
         events=events,
         tolerances=Tolerances(reuse_similarity=0.7),
+        comparison=None if comparer is None else make_comparison(comparer, clock, events),
         opinion=opinion,
     )
     return Bench(embedder, index, denials, events, layer)
@@ -414,3 +425,23 @@ async def test_what_is_refused_needs_no_second_opinion() -> None:
     assert opinion.asked == []
     assert isinstance(await bench.layer.lookup(make_phrasing("other"), GENERAL), NoMatch)
     assert opinion.asked == [("other", "near")]
+
+
+async def test_the_best_candidate_is_compared() -> None:
+    """Before the second opinion, which is not asked of what looks different from nearby."""
+    opinion = HandOpinion(told=True)
+    comparer = HandComparer({STORED: 0.7, "close": 0.3})
+    bench = make_bench(
+        {STORED: 0, ASKED: 20, "close": 91, "closer": 92, "far": 180},
+        HurriedOpinion(opinion, seconds=1.0, events=Heard()),
+        comparer=comparer,
+    )
+    await bench.store(STORED)
+    await bench.store("close")
+    assert isinstance(await bench.layer.lookup(make_phrasing(ASKED), GENERAL), Match)
+    found = await bench.layer.lookup(make_phrasing("closer"), GENERAL)
+    assert isinstance(found, NoMatch)
+    assert (found.outcome, found.near) == ("comparison", make_key("close"))
+    await bench.layer.lookup(make_phrasing("far"), GENERAL)
+    assert comparer.asked == [(ASKED, STORED), ("closer", "close")]
+    assert opinion.asked == [(ASKED, STORED)]

@@ -120,13 +120,13 @@ async def test_judged_hits_move_an_entrys_boundary(
 ) -> None:
     """After many that were right, what is farther than the level demands is served as well."""
     told = semantics()
-    learning = replace(told, decide_by=lambda evidence: Verified(LEVELS, evidence))
+    learning = replace(told, decide_by=lambda known: Verified(LEVELS, known, checks=()))
     rows = [row("a@0", "A"), row("b@27", "A"), *(row(f"c{n}@30", "A") for n in range(judgements))]
     stored, asked, *judged = questions(placed(rows), SCHEME, 1e9)
     arm = Arm(learning, level="general")
     arm.begin(await told.texts.prepare([q.phrasing for q in (stored, asked) if q.phrasing]))
     await arm.ask(stored)
-    hit = Served(LayerName.SEMANTIC, stored, 0.85)
+    hit = Served(LayerName.SEMANTIC, stored, 0.75)
     for question in judged:
         arm.judge(replace(question, ttl_seconds=0.0), hit, Verdict.RIGHT)
     assert isinstance(await arm.ask(asked), kind)

@@ -2,14 +2,15 @@
 
 import tomllib
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
-from support.study import LEVELS, SCHEME, AngleEmbedder, placed
+from support.study import LEVELS, SCHEME, AngleEmbedder, HandComparer, placed
 
 from stepwell.assembly.settings import parse_settings
 from stepwell.core.errors import ConfigError
 from stepwell.core.names import Level
+from stepwell.semantic.acceptance.calibration import Compared
 from stepwell.study.curve import draw
 from stepwell.study.labels import NOT_LABELLED, PARTITION, SAME, Labels, Measured, measure
 from stepwell.study.levels import TARGETS, as_toml, by_kind, recommend
@@ -18,11 +19,16 @@ from stepwell.study.tuning import as_json, as_text, tune
 
 
 def pair(
-    similarity: float, *, right: bool, number: int = 0, refused_by: str | None = None, **more: str
+    similarity: float, *, right: bool, number: int = 0, refused_by: str | None = None, **more: Any
 ) -> Measured:
     texts = (f"a{similarity}{number}{right}", f"b{similarity}{number}{right}")
-    known = {"language": "other", "request_class": "", "category": ""} | more
+    known: dict[str, Any] = {"language": "other", "request_class": "", "category": ""} | more
     return Measured(texts, right, similarity, refused_by, **known)
+
+
+def at_all_levels(pairs: list[Measured]) -> dict[Level, list[Measured]]:
+    """Without a comparison every level sees the same."""
+    return dict.fromkeys(get_args(Level), pairs)
 
 
 def clear_cut(border: float = 0.8, count: int = 400) -> list[Measured]:
@@ -55,6 +61,58 @@ async def test_rows_are_measured_or_left_out_for_a_reason() -> None:
     assert found[2:] == [NOT_LABELLED, SAME, "unknown-tokens", "embedder", PARTITION]
 
 
+COMPARED = Compared(
+    {"strict": 0.9, "general": 0.6, "faq": 0.5}, {"strict": 0.99, "general": 0.95, "faq": 0.9}
+)
+
+
+@pytest.mark.parametrize(
+    ("measured", "levels"),
+    [
+        (pair(0.8, right=True, score=0.6), ["general", "faq"]),
+        (pair(0.8, right=True, score=0.5), ["faq"]),
+        (pair(0.95, right=True, score=None), ["general", "faq"]),
+        (pair(0.99, right=True, score=0.9, refused_by="number"), []),
+    ],
+)
+def test_what_the_comparison_refuses_a_level_does_not_see(
+    measured: Measured, levels: list[Level]
+) -> None:
+    """By the level's own score; what cannot be compared, by the similarity it needs then."""
+    seen = [level for level in get_args(Level) if not measured.at(level, COMPARED).refused_by]
+    assert seen == levels
+    assert measured.at("general", None) is measured
+
+
+async def test_pairs_are_compared_if_anything_compares() -> None:
+    """But not those that the valve refuses anyway."""
+    rows = [
+        {"a": "how to return shoes", "b": "how to give shoes back", "label": 1},
+        {"a": "how to return 2 shoes", "b": "how to return 3 shoes", "label": 0},
+        {"a": "how to return shoes", "b": "how to return a shoe", "label": 1},
+    ]
+    comparer = HandComparer({"how to give shoes back": 0.75}, failing="how to return a shoe")
+    found = [
+        row
+        async for row in measure(
+            placed(rows), RememberingEmbedder(AngleEmbedder()), SCHEME, comparer
+        )
+    ]
+    assert [row.score for row in found if isinstance(row, Measured)] == [0.75, None]
+    assert [other for _, other in comparer.asked] == [rows[0]["b"], rows[2]["b"]]
+    assert found[2] == "embedder"
+
+
+def test_levels_are_tuned_by_what_each_sees() -> None:
+    """A strict level that sees fewer wrong pairs may ask for less similarity."""
+    good = [pair(0.8 + 0.0004 * n, right=True, number=n, score=0.95) for n in range(400)]
+    bad = [pair(0.8 + 0.0004 * n, right=False, number=n, score=0.7) for n in range(400)]
+    tuning = tune(Labels([*good, *bad], {}), "angles@1", TARGETS, LEVELS.min_similarity, COMPARED)
+    shown = {r.level: r.point is not None for r in tuning.recommendations}
+    assert shown == {"strict": True, "general": False, "faq": False}
+    assert tuning.curve.points[0].hits == 800
+
+
 @pytest.mark.parametrize(
     "bad", [{"a": "x", "b": "y"}, {"a": "x", "label": 1}, {"a": "x", "b": "y", "label": 2}]
 )
@@ -80,7 +138,7 @@ def test_the_curve_counts_what_is_at_least_so_similar() -> None:
 
 def test_the_level_is_the_least_similarity_that_is_surely_enough() -> None:
     pairs = clear_cut(0.8)
-    found = recommend(pairs, draw(pairs, with_valve=True), TARGETS, LEVELS.min_similarity)
+    found = recommend(at_all_levels(pairs), TARGETS, LEVELS.min_similarity)
     by_level = {r.level: r for r in found}
     # 400 clean hits show 99 %; a few wrong ones are no harm to the others.
     assert by_level["strict"].similarity == pytest.approx(0.8, abs=0.005)
@@ -96,7 +154,7 @@ def test_the_level_is_the_least_similarity_that_is_surely_enough() -> None:
 
 def test_too_few_labels_say_how_many_are_needed_and_change_nothing() -> None:
     pairs = clear_cut(0.8, count=50)
-    found = recommend(pairs, draw(pairs, with_valve=True), TARGETS, LEVELS.min_similarity)
+    found = recommend(at_all_levels(pairs), TARGETS, LEVELS.min_similarity)
     strict = found[0]
     assert (strict.similarity, strict.point) == (0.99, None)
     assert "381 hits without a single error" in strict.why
@@ -120,7 +178,7 @@ def test_levels_stay_in_order() -> None:
     """Where only the loose level is shown, the strict ones do not fall below it."""
     low: dict[Level, float] = {"strict": 0.1, "general": 0.1, "faq": 0.1}
     pairs = clear_cut(0.8, count=40)
-    found = recommend(pairs, draw(pairs, with_valve=True), TARGETS, low)
+    found = recommend(at_all_levels(pairs), TARGETS, low)
     similarities = [r.similarity for r in found]
     assert similarities == sorted(similarities, reverse=True)
     assert found[-1].point is not None
@@ -129,7 +187,7 @@ def test_levels_stay_in_order() -> None:
 
 def test_the_written_levels_are_settings() -> None:
     pairs = clear_cut(0.8)
-    found = recommend(pairs, draw(pairs, with_valve=True), TARGETS, LEVELS.min_similarity)
+    found = recommend(at_all_levels(pairs), TARGETS, LEVELS.min_similarity)
     written = as_toml(found, "model\n[server]\nport = 1 # @x", len(pairs))
     settings = parse_settings(tomllib.loads(written))
     assert settings.semantic.levels.strict == round(found[0].similarity, 3)

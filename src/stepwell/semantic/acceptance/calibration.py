@@ -5,13 +5,23 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 
 from stepwell.core.errors import ConfigError
 from stepwell.core.names import Level
 from stepwell.semantic.acceptance.boundary import Prior
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What the levels ask of the comparison of the best candidate, beside its similarity."""
+
+    min_score: Mapping[Level, float]
+    """Least score, in [0, 1]."""
+    min_similarity: Mapping[Level, float]
+    """Least cosine of texts that cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +36,8 @@ class Calibration:
     """Where an entry's boundary is expected before a hit of it was judged."""
     max_error: Mapping[Level, float] = field(default_factory=lambda: dict(_MAX_ERROR))
     """Largest share of wrong hits that a level stands for."""
+    compared: Compared | None = None
+    """``None``: the texts of candidates are not compared."""
 
     def __post_init__(self) -> None:
         for level in get_args(Level):
@@ -55,27 +67,61 @@ UNCALIBRATED = Calibration({"strict": 0.99, "general": 0.97, "faq": 0.95}, 0.8)
 a hit. `stepwell tune` finds better ones."""
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    model: str
+class _Level(msgspec.Struct, forbid_unknown_fields=True):
+    similarity: float
+    score: float
+
+
+class _Levels(msgspec.Struct, forbid_unknown_fields=True):
     strict: float
     general: float
     faq: float
+
+
+class _ComparedLevels(msgspec.Struct, forbid_unknown_fields=True):
+    strict: _Level
+    general: _Level
+    faq: _Level
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    model: str
     reuse: float
     middle: float
     steepness: float
+    alone: _Levels
+    compared: _ComparedLevels | None = None
 
 
-def packaged(model: str) -> Calibration | None:
-    """Return what was measured for ``model``, the name in front of a `model_id`'s first ``@``."""
+def packaged(model: str, *, compares: bool = False) -> Calibration | None:
+    """Return what was measured for ``model``, the name in front of a `model_id`'s first ``@``.
+
+    Args:
+        model: Of the vectors.
+        compares: Whether the embedder compares the best candidate's text as well.
+    """
     name = model.partition("@")[0]
     for path in (resources.files(__package__) / "measured").iterdir():
         if path.name.endswith(".toml"):
             found = msgspec.convert(tomllib.loads(path.read_text("utf-8")), _File)
             if found.model == name:
-                levels: dict[Level, float] = {
-                    "strict": found.strict,
-                    "general": found.general,
-                    "faq": found.faq,
-                }
-                return Calibration(levels, found.reuse, Prior(found.middle, found.steepness))
+                return _calibration(found, compares=compares)
     return None
+
+
+def _calibration(found: _File, *, compares: bool) -> Calibration:
+    prior = Prior(found.middle, found.steepness)
+    alone = _by_level(found.alone)
+    if found.compared is None or not compares:
+        return Calibration(alone, found.reuse, prior)
+    levels: Mapping[Level, _Level] = _by_level(found.compared)
+    return Calibration(
+        {level: asked.similarity for level, asked in levels.items()},
+        found.reuse,
+        prior,
+        compared=Compared({level: asked.score for level, asked in levels.items()}, alone),
+    )
+
+
+def _by_level(given: msgspec.Struct) -> dict[Level, Any]:
+    return {level: getattr(given, level) for level in get_args(Level)}

@@ -1,6 +1,7 @@
 """The two policies on hand-made pairs."""
 
 from dataclasses import dataclass
+from typing import get_args
 
 import pytest
 
@@ -143,4 +144,17 @@ def test_packaged_calibrations() -> None:
     measured = packaged("multilingual-e5-small@0123456789abcdef")
     assert measured is not None
     assert measured.min_similarity["general"] < UNCALIBRATED.min_similarity["general"]
+    assert measured.compared is None
     assert packaged("some-model@0123") is None
+
+
+def test_a_comparison_makes_up_for_similarity() -> None:
+    """What cannot be compared must be as similar as without it."""
+    alone = packaged("multilingual-e5-small@0123456789abcdef")
+    compared = packaged("multilingual-e5-small@0123456789abcdef", compares=True)
+    assert alone is not None
+    assert compared is not None
+    assert compared.compared is not None
+    for level in get_args(Level):
+        assert compared.min_similarity[level] < alone.min_similarity[level]
+    assert compared.compared.min_similarity == alone.min_similarity

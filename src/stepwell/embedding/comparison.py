@@ -1,4 +1,4 @@
-"""A second opinion: does one answer serve two texts?
+"""A closer look at two texts: does one answer serve both?
 
 An embedder's cosine says that two texts are about the same thing. This compares them token by
 token, by the embedder's own last states, and a small logistic regression weighs what it finds. See
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from stepwell.core.errors import ConfigError, EmbeddingError
 from stepwell.core.vectors import Vectors
 from stepwell.embedding.conversion.unigram import UNKNOWN, Vocabulary
-from stepwell.embedding.encoder import Tokenizer, judge, unit
+from stepwell.embedding.encoder import Encoder, Tokenizer, judge, unit
 from stepwell.embedding.likeness import FEATURES, Read, likeness
 from stepwell.embedding.onnx_encoder import OnnxEncoder
 from stepwell.embedding.recipes import E5, mean_vector
@@ -83,12 +83,12 @@ def bundled_weights() -> Weights:
     raw = files("stepwell.embedding").joinpath("data", "second-opinion.json").read_bytes()
     weights = msgspec.json.decode(raw, type=Weights)
     if weights.features != FEATURES:
-        raise ConfigError("the weights of the second opinion do not fit what it measures")
+        raise ConfigError("the weights of the comparison do not fit what it measures")
     return weights
 
 
-class SecondOpinion:
-    """Judges pairs of texts. Safe for many threads at once."""
+class TokenComparer:
+    """Judges pairs of texts; a `Scorer`. Safe for many threads at once."""
 
     def __init__(
         self, tokenizer: Tokenizer, network: States, lexicon: Lexicon, weights: Weights
@@ -99,7 +99,7 @@ class SecondOpinion:
         self._lexicon = lexicon
         self._weights = weights
 
-    def opinion(self, one: str, other: str) -> float | None:
+    def score(self, one: str, other: str) -> float | None:
         """Return how surely one answer serves both texts, in [0, 1]; the same in either order.
 
         ``None`` if it cannot tell: see `read`. It is a score: that half of the pairs at 0.5 are
@@ -113,14 +113,14 @@ class SecondOpinion:
         return None if first is None or second is None else self.compare(first, second)
 
     def compare(self, one: Read, other: Read) -> float:
-        """Return the same as `opinion`, of texts that were read. Costs 0.3 ms.
+        """Return the same as `score`, of texts that were read. Costs 0.3 ms.
 
         Raises:
             EmbeddingError: Their states are not finite.
         """
         odds = self._weights.log_odds(likeness(one, other))
         if not np.isfinite(odds):
-            raise EmbeddingError("the second opinion is not a number")
+            raise EmbeddingError("the score of two texts is not a number")
         return float(1 / (1 + np.exp(-np.clip(odds, -_FARTHEST_ODDS, _FARTHEST_ODDS))))
 
     def read(self, text: str) -> Read | None:
@@ -153,21 +153,21 @@ class SecondOpinion:
         )
 
 
-def opinion_of(encoder: OnnxEncoder, weights: Weights | None = None) -> SecondOpinion:
-    """Return the second opinion that uses the states of ``encoder``, which must be that of `E5`.
+def comparer_of(encoder: Encoder, weights: Weights | None = None) -> TokenComparer | None:
+    """Return what compares texts by the states of ``encoder``; ``None`` unless it is that of `E5`.
 
     Costs 0.1 s and 1 MB.
 
     Raises:
-        ConfigError: ``encoder`` is another one, or its weights do not fit.
+        ConfigError: The weights do not fit.
     """
+    if not isinstance(encoder, OnnxEncoder) or not isinstance(encoder.tokenizer, UnigramTokenizer):
+        return None
     tokenizer = encoder.tokenizer
-    if not isinstance(tokenizer, UnigramTokenizer):
-        raise ConfigError(f"the second opinion needs the embedder {E5.name}")
     # What all texts begin with is what two texts without a token in common have in common.
     lead = _common_lead(tokenizer, "a", "我")
     lexicon = Lexicon(tokenizer.vocabulary(), lead)
-    return SecondOpinion(tokenizer, encoder.network, lexicon, weights or bundled_weights())
+    return TokenComparer(tokenizer, encoder.network, lexicon, weights or bundled_weights())
 
 
 def _common_lead(tokenizer: Tokenizer, one: str, other: str) -> int:

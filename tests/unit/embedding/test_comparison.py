@@ -7,17 +7,17 @@ import pytest
 
 from stepwell.core.errors import ConfigError, EmbeddingError
 from stepwell.core.vectors import Vectors
-from stepwell.embedding import opinion as module
-from stepwell.embedding.conversion.unigram import Vocabulary
-from stepwell.embedding.encoder import Tokens
-from stepwell.embedding.likeness import FEATURES, likeness
-from stepwell.embedding.opinion import (
+from stepwell.embedding import comparison as module
+from stepwell.embedding.comparison import (
     WINDOW_TOKENS,
     Lexicon,
-    SecondOpinion,
+    TokenComparer,
     Weights,
     bundled_weights,
 )
+from stepwell.embedding.conversion.unigram import Vocabulary
+from stepwell.embedding.encoder import Tokens
+from stepwell.embedding.likeness import FEATURES, likeness
 
 HIDDEN = 384
 WORDS = 128
@@ -49,14 +49,14 @@ def lexicon() -> Lexicon:
     return Lexicon(Vocabulary(pieces), lead=2)
 
 
-def judge(states: Places | None = None) -> SecondOpinion:
-    return SecondOpinion(Letters(), states or Places(), lexicon(), bundled_weights())
+def judge(states: Places | None = None) -> TokenComparer:
+    return TokenComparer(Letters(), states or Places(), lexicon(), bundled_weights())
 
 
 def test_the_less_is_alike_the_less_sure_it_is() -> None:
     opinion = judge()
     texts = ("open the account", "open the accounts", "open the doors", "fry five eggs now")
-    sure = [opinion.opinion(texts[0], text) or 0.0 for text in texts]
+    sure = [opinion.score(texts[0], text) or 0.0 for text in texts]
     assert sure == sorted(sure, reverse=True)
     assert sure[0] > 0.5
     assert 0 < sure[-1] < 0.05
@@ -64,18 +64,19 @@ def test_the_less_is_alike_the_less_sure_it_is() -> None:
 
 def test_the_order_does_not_matter() -> None:
     opinion = judge()
-    assert opinion.opinion("apple pie", "banana") == opinion.opinion("banana", "apple pie")
+    score = opinion.score("banana", "apple pie")
+    assert opinion.score("apple pie", "banana") == pytest.approx(score, rel=1e-4)
 
 
 @pytest.mark.parametrize("text", ["", "  ", "wh?t", "a" * 10_000, "b" * WINDOW_TOKENS])
 def test_it_does_not_judge_what_it_cannot_read(text: str) -> None:
-    assert judge().opinion("apple", text) is None
-    assert judge().opinion(text, "apple") is None
+    assert judge().score("apple", text) is None
+    assert judge().score(text, "apple") is None
 
 
 def test_what_is_too_long_is_not_run() -> None:
     states = Places()
-    assert judge(states).opinion("b" * WINDOW_TOKENS, "apple") is None
+    assert judge(states).score("b" * WINDOW_TOKENS, "apple") is None
     assert states.runs == 0
 
 
@@ -93,7 +94,7 @@ def test_texts_that_were_read_are_compared_as_texts_are() -> None:
     one, other = opinion.read("apple"), opinion.read("apple tree")
     assert one is not None
     assert other is not None
-    assert opinion.compare(one, other) == opinion.opinion("apple", "apple tree")
+    assert opinion.compare(one, other) == opinion.score("apple", "apple tree")
 
 
 def test_states_that_are_no_numbers_are_an_error() -> None:
@@ -102,7 +103,7 @@ def test_states_that_are_no_numbers_are_an_error() -> None:
             return np.full((len(ids), HIDDEN), np.nan, np.float32)
 
     with pytest.raises(EmbeddingError):
-        judge(Broken()).opinion("apple", "banana")
+        judge(Broken()).score("apple", "banana")
 
 
 def test_log_odds_are_a_weighted_sum_of_standardised_values() -> None:
