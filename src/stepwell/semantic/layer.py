@@ -119,7 +119,7 @@ class SemanticLayer:
     async def lookup(self, phrasing: Phrasing, terms: Terms) -> Match | NoMatch:
         """Return a question whose answer may be given, or why there is none.
 
-        Cost: one embedding, one search, and some 50 us for each near candidate, 200 us if
+        Cost: one embedding, one search, and some 30 us for each near candidate, 150 us if
         it was not read before; for a match, the comparison and the second opinion, if they are
         wanted.
         """

@@ -253,10 +253,9 @@ def _without_general(found: set[Asks]) -> set[Asks]:
 
 
 def _by_words(words: list[str]) -> Iterator[Asks]:
-    for index, word in enumerate(words):
+    for index in [at for at, word in enumerate(words) if at == 0 or word in _RULES]:
+        word = words[index]
         rules = _RULES.get(word, ()) + (_FIRST.get(word, ()) if index == 0 else ())
-        if not rules:
-            continue
         before = words[index - 1] if index else ""
         behind = " ".join(words[index + 1 : index + 1 + _LOOK_AHEAD]) + " "
         if word == "why" and _is_afterthought(before, behind):

@@ -3,7 +3,7 @@
 from stepwell.semantic.valve import moments_en, moments_zh
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.moments import DIGITS, SEPARATORS, Span, find, without
-from stepwell.semantic.valve.reading import Reading, Script
+from stepwell.semantic.valve.reading import NUMBER, Reading
 
 Times = dict[str, tuple[int | str, ...]]
 """What a text says of time: values by kind, in the order of the text, each once."""
@@ -88,7 +88,7 @@ def _spans(reading: Reading) -> list[Span]:
     cues = set(reading.vocabulary)
     if "'s" in reading.prose:
         cues |= {text.removesuffix("'s") for text in reading.vocabulary}
-    numbers = [word.text for word in reading.words if word.script is Script.NUMBER]
+    numbers = [word.text for word in reading.words if word.script is NUMBER]
     if numbers:
         cues |= {DIGITS, *(text.lstrip("0123456789") for text in numbers)}
         cues |= SEPARATORS.intersection(reading.prose)

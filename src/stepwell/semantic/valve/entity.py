@@ -7,7 +7,7 @@ from typing import NamedTuple
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.names import Mention, Name, Weight, names, plain
 from stepwell.semantic.valve.proper import Proper, codes, propers
-from stepwell.semantic.valve.reading import Reading, Script, Word
+from stepwell.semantic.valve.reading import HAN, IDENTIFIER, LATIN, SYMBOL, Reading, Script, Word
 
 
 class Entities(NamedTuple):
@@ -98,12 +98,12 @@ def _is_maker(reading: Reading, mention: Mention) -> bool:
     if mention.name.kind != "company" or mention.behind >= len(reading.words):
         return False
     product = reading.words[mention.behind]
-    return product.written[0].isupper() or product.script is Script.IDENTIFIER
+    return product.written[0].isupper() or product.script is IDENTIFIER
 
 
 def _has(other: Reading, text: str, script: Script) -> bool:
     """Return whether a text holds a name, perhaps written a little differently."""
-    if script is Script.HAN:
+    if script is HAN:
         return text in other.prose
     forms = other.fact(_forms)
     singular = text.removesuffix("s")
@@ -150,7 +150,7 @@ def _forms(reading: Reading) -> frozenset[str]:
 
 
 def _initials(reading: Reading) -> str:
-    return "".join([word.text[0] for word in reading.words if word.script is Script.LATIN])
+    return "".join([word.text[0] for word in reading.words if word.script is LATIN])
 
 
 def _other_alternative(one: Entities, other: Entities) -> Difference | None:
@@ -188,5 +188,5 @@ def _other_noun(asked: Reading, stored: Reading) -> Difference | None:
 
 def _only_in(reading: Reading, other: Reading) -> list[Word]:
     there = other.vocabulary
-    words = {word.text: word for word in reading.words if word.script is not Script.SYMBOL}
+    words = {word.text: word for word in reading.words if word.script is not SYMBOL}
     return [word for text, word in words.items() if text not in there]

@@ -13,7 +13,7 @@ from itertools import combinations
 from stepwell.semantic.valve.english import fold
 from stepwell.semantic.valve.numerals import NUMBER_WORDS
 from stepwell.semantic.valve.outline import folded
-from stepwell.semantic.valve.reading import Reading, Script, Word
+from stepwell.semantic.valve.reading import HAN, LATIN, SYMBOL, Reading, Word
 
 _BREAKS = frozenset(",.;!?:。;")
 _BE = frozenset("is are was were be been".split())
@@ -60,7 +60,7 @@ def places(reading: Reading) -> Places:
         word
         for word in reading.words
         if word.text not in _DROPPED
-        and (word.script is not Script.SYMBOL or word.text in _BREAKS or word.text in _LISTING)
+        and (word.script is not SYMBOL or word.text in _BREAKS or word.text in _LISTING)
     ]
     is_passive = False
     if not _BE.isdisjoint(reading.vocabulary):
@@ -81,7 +81,7 @@ def places(reading: Reading) -> Places:
 def things(reading: Reading) -> frozenset[str]:
     """Return the folds of the words that may change places."""
     is_long = _is_long(reading)
-    return frozenset([_fold(word) for word in reading.words if _is_thing(word, is_long=is_long)])
+    return frozenset([_fold(word) for word in reading.words if _is_thing(word, is_long)])
 
 
 def _is_long(reading: Reading) -> bool:
@@ -97,15 +97,15 @@ def _is_passive(words: Sequence[Word]) -> bool:
 
 
 def _fold(word: Word) -> str:
-    return folded(word.text.removesuffix("'s")) if word.script is Script.LATIN else word.text
+    return folded(word.text.removesuffix("'s")) if word.script is LATIN else word.text
 
 
-def _is_thing(word: Word, *, is_long: bool) -> bool:
-    if word.script is Script.HAN:
-        return (is_long and len(word.text) > 1) or word.tag.startswith(_NAMES)
-    if word.script is Script.LATIN:
+def _is_thing(word: Word, is_long: bool) -> bool:  # noqa: FBT001 - asked of every word
+    if word.script is LATIN:
         return word.written != word.text or word.text in NUMBER_WORDS
-    return word.script is not Script.SYMBOL
+    if word.script is HAN:
+        return (is_long and len(word.text) > 1) or word.tag.startswith(_NAMES)
+    return word.script is not SYMBOL
 
 
 def exchanged(mine: Places, theirs: Places) -> tuple[str, str] | None:

@@ -10,7 +10,7 @@ import unicodedata
 from collections import Counter
 
 from stepwell.semantic.valve.difference import Difference, Kind
-from stepwell.semantic.valve.reading import Reading, Script
+from stepwell.semantic.valve.reading import HAN, LATIN, Reading
 
 ENGLISH = "English"
 CHINESE = "Chinese"
@@ -56,12 +56,12 @@ def language_of(reading: Reading) -> str:
     product names and code. Linear in the text.
     """
     if reading.prose.isascii():
-        words = {word.text for word in reading.words if word.script is Script.LATIN}
-        return _latin_language(words) if words else NONE
+        has_words = any(word.script is LATIN for word in reading.words)
+        return _latin_language(reading.vocabulary) if has_words else NONE
     scripts = Counter(
         _script(letter)
         for word in reading.words
-        if word.script in (Script.LATIN, Script.HAN)
+        if word.script in (LATIN, HAN)
         for letter in word.text
         if letter.isalpha()
     )
@@ -74,7 +74,7 @@ def language_of(reading: Reading) -> str:
     # A Chinese sign says as much as several Latin letters: few suffice.
     if scripts[CHINESE]:
         return CHINESE
-    return _latin_language({word.text for word in reading.words})
+    return _latin_language(reading.vocabulary)
 
 
 def _script(letter: str) -> str:
@@ -86,7 +86,9 @@ def _script(letter: str) -> str:
     return {"CJK": CHINESE, "LATIN": "Latin"}.get(name, name.capitalize() or "unknown")
 
 
-def _latin_language(words: set[str]) -> str:
+def _latin_language(words: frozenset[str]) -> str:
+    if _ANY_FOREIGN.isdisjoint(words):
+        return ENGLISH
     english = len(words & _ENGLISH)
     foreign = {language: len(words & known) for language, known in _FOREIGN.items()}
     best = max(foreign, key=lambda language: foreign[language])
@@ -97,6 +99,7 @@ def _latin_language(words: set[str]) -> str:
 
 _ENGLISH = frozenset(_ENGLISH_WORDS.split())
 _FOREIGN = {name: frozenset(words.split()) - _ENGLISH for name, words in _FUNCTION_WORDS.items()}
+_ANY_FOREIGN = frozenset().union(*_FOREIGN.values())
 
 
 def language(asked: Reading, stored: Reading) -> Difference | None:

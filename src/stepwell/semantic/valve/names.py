@@ -5,7 +5,7 @@ from enum import Enum, auto
 from functools import cache
 from typing import NamedTuple
 
-from stepwell.semantic.valve.reading import Reading, Script, Word
+from stepwell.semantic.valve.reading import HAN, Reading, Word
 from stepwell.semantic.valve.tables import lines
 
 
@@ -86,7 +86,7 @@ class Names:
         for index, word in enumerate(reading.words):
             if index < behind:
                 continue
-            if word.script is Script.HAN:
+            if word.script is HAN:
                 found = self._joined(reading.words, index) or self._chinese(word.text, index)
             elif word.text in latin or "'" in word.text:
                 found = self._longest(latin.get(plain(word.text), ()), reading, index)

@@ -35,20 +35,28 @@ class Denials:
 
     words: tuple[str, ...]
     """Those that deny outright."""
-    weak: frozenset[str]
-    """Words that may say in one text what a denial says in the other: broken, not working."""
+    affixed: frozenset[str]
+    """Folds that may be a denial of another word: unlucky, useless."""
 
 
 def denials(reading: Reading) -> Denials:
     """Return the denials of a text."""
     mine = outline(reading)
-    weak = _WEAK_ENGLISH.intersection(mine.vocabulary)
-    weak |= {word for word in mine.vocabulary if _LIKE_A_DENIAL.match(word)}
     words = denial_english.denials(mine.english)
     if mine.han:
         words += denial_chinese.denials(mine.han)
-        weak |= {word for word in denial_chinese.WEAK if word in mine.han}
-    return Denials(words, weak)
+    affixed = [word for word in mine.vocabulary if word.startswith(_PREFIXES) or word[-3:] == "les"]
+    return Denials(words, frozenset(affixed) - _NO_DENIAL)
+
+
+def weak(reading: Reading) -> frozenset[str]:
+    """Return words that may say in one text what a denial says in another: broken, not working."""
+    mine = outline(reading)
+    found = _WEAK_ENGLISH.intersection(mine.vocabulary)
+    found |= {word for word in mine.vocabulary if _LIKE_A_DENIAL.match(word)}
+    if mine.han:
+        found |= {word for word in denial_chinese.WEAK if word in mine.han}
+    return found
 
 
 def negation(asked: Reading, stored: Reading) -> Difference | None:
@@ -62,7 +70,7 @@ def negation(asked: Reading, stored: Reading) -> Difference | None:
         return Difference(
             Kind.NEGATION, "不" * (len(ours) > len(others)), "不" * (len(ours) < len(others))
         )
-    affixed = _affixed(outline(asked), outline(stored))
+    affixed = _affixed(asked, stored)
     if len(affixed) % 2 == (1 if is_denied(asked, stored) else 0):
         is_like = not affixed and asked.fact(denials).words == stored.fact(denials).words
         return _reversed(outline(asked), outline(stored)) if is_like else None
@@ -73,7 +81,7 @@ def negation(asked: Reading, stored: Reading) -> Difference | None:
         return None
     if are_stories(outline(asked), outline(stored)):
         return None
-    return _unmatched(asked.fact(denials), stored.fact(denials))
+    return _unmatched(asked, stored)
 
 
 def is_denied(asked: Reading, stored: Reading) -> bool:
@@ -81,12 +89,13 @@ def is_denied(asked: Reading, stored: Reading) -> bool:
     return (len(asked.fact(denials).words) - len(stored.fact(denials).words)) % 2 == 1
 
 
-def _unmatched(mine: Denials, theirs: Denials) -> Difference | None:
+def _unmatched(asked: Reading, stored: Reading) -> Difference | None:
     """Return the denials, unless the text with fewer says it in other words: broken, failed."""
-    fewer, larger = sorted((mine, theirs), key=lambda denials: len(denials.words))
-    if fewer.weak - larger.weak:
+    mine, theirs = asked.fact(denials).words, stored.fact(denials).words
+    fewer, larger = (asked, stored) if len(mine) <= len(theirs) else (stored, asked)
+    if fewer.fact(weak) - larger.fact(weak):
         return None
-    return Difference(Kind.NEGATION, " ".join(mine.words), " ".join(theirs.words))
+    return Difference(Kind.NEGATION, " ".join(mine), " ".join(theirs))
 
 
 def _reversed(ours: Outline, others: Outline) -> Difference | None:
@@ -98,21 +107,25 @@ def _reversed(ours: Outline, others: Outline) -> Difference | None:
     return None
 
 
-def _affixed(ours: Outline, others: Outline) -> list[tuple[str, str]]:
-    mine, theirs = ours.vocabulary - others.vocabulary, others.vocabulary - ours.vocabulary
+def _affixed(asked: Reading, stored: Reading) -> list[tuple[str, str]]:
+    ours, others = outline(asked).vocabulary, outline(stored).vocabulary
+    mine, theirs = ours - others, others - ours
     if not mine or not theirs or len(mine) + len(theirs) > _COMPARED:
+        return []
+    affixed = asked.fact(denials).affixed ^ stored.fact(denials).affixed
+    if not affixed:
         return []
     return sorted(
         (one, other)
         for one in mine
         for other in theirs
-        if _denies(one, other) or _denies(other, one)
+        if (one in affixed and _denies(one, other)) or (other in affixed and _denies(other, one))
     )
 
 
 def _denies(word: str, base: str) -> bool:
-    """Return whether ``word`` is ``base`` with an affix that denies it; both folded."""
-    if len(base) < _SHORTEST or word in _NO_DENIAL:
+    """Return whether ``word``, one of `Denials.affixed`, is ``base`` with the affix."""
+    if len(base) < _SHORTEST:
         return False
     if word.endswith(base):
         return word[: -len(base)] in _PREFIXES

@@ -6,7 +6,7 @@ from collections import Counter
 from stepwell.semantic.valve.date import lowered
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.quantities import Quantity, has_pair, has_single, quantities
-from stepwell.semantic.valve.reading import Reading, Script, Word
+from stepwell.semantic.valve.reading import HAN, LATIN, Reading, Word
 from stepwell.semantic.valve.units import Unit, may_be_one, units
 
 
@@ -154,7 +154,7 @@ _ALSO_WORDS = frozenset(
     "second seconds minute minutes stone stones yard yards fold cups cup won bit bits cal min sec "
     "ton meg gig".split()
 )
-_MIN_LENGTH = {Script.LATIN: 3, Script.HAN: 2}
+_MIN_LENGTH = {LATIN: 3, HAN: 2}
 """Shorter words are units only behind a number."""
 
 _BEFORE_TIME = frozenset("a an one per each every many 1".split())

@@ -102,8 +102,9 @@ class Opposites:
 
     def _find_english(self, folds: tuple[str, ...], anywhere: set[Hit], placed: set[Hit]) -> None:
         taken = 0
-        for position, word in enumerate(folds):
-            if position < taken or word not in self._english:
+        known = self._english
+        for position in [place for place, word in enumerate(folds) if word in known]:
+            if position < taken:
                 continue
             entries = self._at(folds, position)
             for _, group, side, is_placed, denies in entries:

@@ -1,7 +1,7 @@
 """Refuses the same words in other roles: from A to B, from B to A."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -9,8 +9,8 @@ from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.english import fold
 from stepwell.semantic.valve.exchange import exchanged, places, things
 from stepwell.semantic.valve.opposites import opposed, shipped
-from stepwell.semantic.valve.outline import Outline, outline
-from stepwell.semantic.valve.reading import Reading, Script
+from stepwell.semantic.valve.outline import Outline, Token, outline
+from stepwell.semantic.valve.reading import HAN, SYMBOL, Reading
 from stepwell.semantic.valve.reference import other_reference
 from stepwell.semantic.valve.voice import other_voice
 
@@ -104,29 +104,33 @@ class Roles:
 def roles(reading: Reading) -> Roles:
     """Return what the words of a text are placed by."""
     mine = outline(reading)
-    frame = [token for token in mine.tokens if token.text not in _WITHOUT_ROLE]
-    signs: list[str] = []
-    for token in frame:
-        chars = token.text if token.script is Script.HAN else (token.fold,)
-        signs.extend(char for char in chars if char not in _IDLE)
+    tokens = [token for token in mine.tokens if token.text not in _WITHOUT_ROLE]
+    frame = tuple([token.fold for token in tokens])
     return Roles(
-        frame=tuple(token.fold for token in frame),
-        signs=tuple(signs),
+        frame=frame,
+        signs=_signs(tokens) if mine.han else tuple([fold for fold in frame if fold not in _IDLE]),
         marked=_marked(mine),
-        neighbours=_neighbours(tuple(token.fold for token in frame)),
-        persons=tuple(_PERSONS[token.text] for token in mine.tokens if token.text in _PERSONS),
+        neighbours=_neighbours(frame),
+        persons=tuple([_PERSONS[text] for text in mine.texts if text in _PERSONS]),
         is_passive=_is_passive(mine),
     )
 
 
+def _signs(frame: Iterable[Token]) -> tuple[str, ...]:
+    signs: list[str] = []
+    for token in frame:
+        chars = token.text if token.script is HAN else (token.fold,)
+        signs.extend(char for char in chars if char not in _IDLE)
+    return tuple(signs)
+
+
 def _neighbours(frame: tuple[str, ...]) -> dict[str, tuple[str, str]]:
-    counts = Counter(frame)
     padded = ("", *frame, "")
-    return {
-        word: (padded[index], padded[index + 2])
-        for index, word in enumerate(frame)
-        if counts[word] == 1
-    }
+    beside = dict(zip(frame, zip(padded, padded[2:], strict=False), strict=True))
+    if len(beside) == len(frame):
+        return beside
+    counts = Counter(frame)
+    return {word: words for word, words in beside.items() if counts[word] == 1}
 
 
 def _marked(mine: Outline) -> frozenset[tuple[str, str]]:
@@ -138,15 +142,15 @@ def _marked(mine: Outline) -> frozenset[tuple[str, str]]:
         elif token.has_content:
             marked.add((token.fold, marker))
             marker = ""
-        elif token.script is Script.SYMBOL:
+        elif token.script is SYMBOL:
             marker = ""
     return frozenset(marked)
 
 
 def _is_passive(mine: Outline) -> bool:
-    texts = [token.text for token in mine.tokens]
+    texts = mine.texts
     if "by" in texts:
-        return any(text in _PASSIVE for text in texts[: texts.index("by")])
+        return not _PASSIVE.isdisjoint(texts[: texts.index("by")])
     if "被" in texts:  # With whom it is done by: 手机被偷 says no more than 手机偷了.
         behind = mine.tokens[texts.index("被") + 1 :]
         return sum(token.has_content or token.text in _PERSONS for token in behind) > 1
@@ -290,6 +294,8 @@ def _side_by_side(first: str, second: str, text: Outline) -> set[tuple[str, str]
 def _crossed(mine: Roles, theirs: Roles) -> Difference | None:
     """Return two words each of which has the other's preposition: from A to B, from B to A."""
     only_mine, only_theirs = mine.marked - theirs.marked, theirs.marked - mine.marked
+    if len({word for word, _ in only_mine} & {word for word, _ in only_theirs}) < 2:  # noqa: PLR2004 - two change places
+        return None
     once, now = _once(only_mine), _once(only_theirs)
     moved = [(word, was, now[word]) for word, was in once.items() if word in now]
     for word, was, becomes in moved:

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from stepwell.semantic.valve.chinese import EMPTY
 from stepwell.semantic.valve.english import STOP, fold, pieces
-from stepwell.semantic.valve.reading import Reading, Script
+from stepwell.semantic.valve.reading import HAN, LATIN, SYMBOL, Reading, Script
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class Outline:
     """A reading's words as the checks of wording compare them."""
 
     tokens: tuple[Token, ...]
+    texts: tuple[str, ...]
+    """Of every token."""
     folds: tuple[str, ...]
     """Of every token."""
     vocabulary: frozenset[str]
@@ -43,19 +45,30 @@ class Outline:
 
 
 @lru_cache(maxsize=8192)
-def _token(piece: str, *, is_name: bool) -> Token:
-    """Return the same token for the same piece: a language repeats its words."""
-    return Token(
-        text=piece.upper() if is_name else piece,
-        fold=fold(piece),
-        has_content=is_name or piece not in STOP,
-        script=Script.LATIN,
+def folded(piece: str) -> str:
+    """Return the fold of a piece; quick for pieces seen before."""
+    return fold(piece)
+
+
+@lru_cache(maxsize=8192)
+def _latin(word: str, is_name: bool) -> tuple[Token, ...]:  # noqa: FBT001  (a name makes it slower)
+    """Return the same tokens for the same word: a language repeats its words."""
+    return tuple(
+        Token(
+            text=piece.upper() if is_name else piece,
+            fold=folded(piece),
+            has_content=is_name or piece not in STOP,
+            script=LATIN,
+        )
+        for piece in pieces(word)
     )
 
 
-def folded(word: str) -> str:
-    """Return the fold of a piece; quick for words seen before."""
-    return _token(word, is_name=False).fold
+@lru_cache(maxsize=8192)
+def _token(word: str, script: Script) -> Token:
+    """Return the same token for the same word of another script."""
+    has_content = word not in EMPTY if script is HAN else script is not SYMBOL
+    return Token(word, word, has_content, script)
 
 
 def outline(reading: Reading) -> Outline:
@@ -70,23 +83,22 @@ def is_statement(reading: Reading) -> bool:
 
 def _outline(reading: Reading) -> Outline:
     tokens: list[Token] = []
-    has_han = False
     for word in reading.words:
-        if word.script is Script.LATIN:
+        if word.script is LATIN:
             is_name = word.written in _NAMES or (word.written == "A" and reading.is_chinese)
-            tokens.extend(_token(piece, is_name=is_name) for piece in pieces(word.text))
-        elif word.script is Script.HAN:
-            has_han = True
-            tokens.append(Token(word.text, word.text, word.text not in EMPTY, Script.HAN))
+            tokens += _latin(word.text, is_name)
         else:
-            stands = word.script is not Script.SYMBOL
-            tokens.append(Token(word.text, word.text, stands, word.script))
-    folds = tuple(token.fold for token in tokens)
+            tokens.append(_token(word.text, word.script))
+    has_han = not reading.prose.isascii() and any(token.script is HAN for token in tokens)
+    folds = tuple([token.fold for token in tokens])
+    texts = tuple([token.text for token in tokens])
+    spoken = [token.text for token in tokens if token.script is not HAN] if has_han else texts
     return Outline(
         tokens=tuple(tokens),
+        texts=texts,
         folds=folds,
         vocabulary=frozenset(folds),
-        content=frozenset(token.fold for token in tokens if token.has_content),
-        english=f" {' '.join(token.text for token in tokens if token.script is not Script.HAN)} ",
+        content=frozenset([token.fold for token in tokens if token.has_content]),
+        english=f" {' '.join(spoken)} ",
         han="".join(reading.prose.split()).casefold() if has_han else "",
     )

@@ -1,14 +1,14 @@
 """Finds names that no list knows: by their capitals, or as the Chinese tagger sees them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from stepwell.semantic.valve.date import timeless
 from stepwell.semantic.valve.names import plain
 from stepwell.semantic.valve.numerals import NUMBER_WORDS, ORDINALS
-from stepwell.semantic.valve.reading import Reading, Script, Word
+from stepwell.semantic.valve.reading import IDENTIFIER, LATIN, SYMBOL, Reading, Script, Word
 from stepwell.semantic.valve.units import units
 
 
@@ -67,12 +67,12 @@ def _chinese(reading: Reading, taken: AbstractSet[int]) -> Iterator[Proper]:
         if index not in taken and len(word.text) > 1:
             if word.tag in _TAGS and word.text not in _NO_NAMES:
                 yield Proper(word.text, word.script, is_sure=False)
-            elif word.script is Script.LATIN and (name := _name_of(word)):
+            elif word.script is LATIN and (name := _name_of(word)):
                 yield Proper(name, word.script, is_sure=False)
 
 
 def _tells_names(reading: Reading) -> bool:
-    latin = [word for word in reading.words if word.script is Script.LATIN]
+    latin = [word for word in reading.words if word.script is LATIN]
     capital = [word for word in latin if word.written[0].isupper()]
     if len(capital) * 2 <= len(latin):
         return bool(capital)
@@ -82,15 +82,24 @@ def _tells_names(reading: Reading) -> bool:
 
 
 def _english(reading: Reading, taken: AbstractSet[int]) -> Iterator[Proper]:
-    is_initial = True
-    text = timeless(reading)
-    for index, word in enumerate(reading.words):
-        if word.script is Script.SYMBOL:
-            is_initial = is_initial or word.text in '.?!:("'
-        elif word.script is Script.LATIN:
-            if word.written != word.text and index not in taken and text[word.start] != "\x00":
-                yield from _proper(word, is_initial=is_initial)
-            is_initial = False
+    words = reading.words
+    capital = [at for at, word in enumerate(words) if word.written != word.text]
+    for index in capital:
+        word = words[index]
+        if word.script is not LATIN or index in taken:
+            continue
+        if timeless(reading)[word.start] != "\x00":
+            yield from _proper(word, is_initial=_is_initial(words, index))
+
+
+def _is_initial(words: Sequence[Word], index: int) -> bool:
+    """Return whether a word is the first, or the first behind a sign that begins a sentence."""
+    for before in reversed(words[:index]):
+        if before.script is SYMBOL and before.text in '.?!:("':
+            return True
+        if before.script is LATIN:
+            return False
+    return True
 
 
 def _proper(word: Word, *, is_initial: bool) -> Iterator[Proper]:
@@ -119,9 +128,9 @@ def codes(reading: Reading, taken: AbstractSet[int]) -> Iterator[str]:
     for index, word in enumerate(reading.words):
         if word.text.isalpha() or index in taken:
             continue
-        if word.script is Script.IDENTIFIER:
+        if word.script is IDENTIFIER:
             yield re.sub(r"^https?://(?:www\.)?|/$", "", word.text)
-        elif word.script is Script.LATIN and _is_code(plain(word.text)):
+        elif word.script is LATIN and _is_code(plain(word.text)):
             yield plain(word.text)
 
 

@@ -15,7 +15,7 @@ from stepwell.semantic.valve.numerals import (
     english,
 )
 from stepwell.semantic.valve.quantities_zh import Numeral, is_measure, numerals
-from stepwell.semantic.valve.reading import Reading, Script, Word
+from stepwell.semantic.valve.reading import HAN, LATIN, NUMBER, Reading, Word
 from stepwell.semantic.valve.units import Unit, longest, units
 
 
@@ -96,8 +96,9 @@ _NO_NOUNS = frozenset(
 )
 
 
-_MAYBE = re.compile(r"\d|[A-Za-z]-[A-Za-z]|\b[IVX]{2}")
-"""Without this, no word but those of `_ENGLISH` counts anything."""
+_MAYBE = re.compile(r"[\d\-IVX](?:(?<=\d)|(?<=[A-Za-z]-)[A-Za-z]|(?<=\b[IVX])[IVX])")
+"""Without this, no word but those of `_ENGLISH` counts anything. A search for a set of characters
+is quick where none of them is."""
 
 
 class _Walk:
@@ -130,7 +131,7 @@ class _Walk:
 
     def _at(self, index: int) -> Iterator[Quantity]:
         word = self._words[index]
-        if word.script is Script.NUMBER:
+        if word.script is NUMBER:
             yield from self._of_token(index)
         elif word.text in NUMBER_WORDS:
             yield from self._of_words(index)
@@ -138,7 +139,7 @@ class _Walk:
             yield from self._of_ordinal(index)
         elif word.text in _FRACTIONS:
             yield from self._of_fraction(index)
-        elif word.script is Script.LATIN and (found := _of_one_word(word)):
+        elif word.script is LATIN and (found := _of_one_word(word)):
             yield found
 
     def _of_fraction(self, index: int) -> Iterator[Quantity]:
@@ -251,7 +252,7 @@ class _Walk:
         if index >= len(self._words):
             return None
         word = self._words[index]
-        if word.script is Script.HAN:
+        if word.script is HAN:
             return longest(self._text, word.start)[0]
         pair = f"{word.text} {self._word(index + 1)}"
         joined = word.text + self._word(index + 1) if word.text == "°" else pair
@@ -277,7 +278,7 @@ class _Walk:
         if before.text in {"负", "零下"}:
             return True
         if before.text in {"minus", "negative"}:
-            return index < 2 or self._words[index - 2].script is not Script.NUMBER  # noqa: PLR2004
+            return index < 2 or self._words[index - 2].script is not NUMBER  # noqa: PLR2004
         start = before.start
         return (
             before.text == "-"
@@ -288,7 +289,7 @@ class _Walk:
     def _name(self, index: int) -> str:
         """Return the word at ``index`` as a name that a number belongs to."""
         word = self._words[index]
-        is_name = len(word.text) > 1 and word.script in {Script.LATIN, Script.HAN}
+        is_name = len(word.text) > 1 and word.script in {LATIN, HAN}
         return f"<{word.text}" if is_name and word.text not in _NO_NOUNS else ""
 
     def _noun(self, index: int) -> str:
@@ -296,10 +297,10 @@ class _Walk:
         if index >= len(self._words):
             return ""
         word = self._words[index]
-        if word.script is Script.HAN and index + 1 < len(self._words) and is_measure(word.text):
+        if word.script is HAN and index + 1 < len(self._words) and is_measure(word.text):
             counted = self._words[index + 1]
-            return counted.text if counted.script is Script.HAN else ""
-        if word.script is not Script.LATIN or word.text in _NO_NOUNS:
+            return counted.text if counted.script is HAN else ""
+        if word.script is not LATIN or word.text in _NO_NOUNS:
             return ""
         return word.text.removesuffix("'s").removesuffix("s")
 

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from stepwell.semantic.valve.outline import folded, outline
-from stepwell.semantic.valve.reading import Reading, Script
+from stepwell.semantic.valve.reading import LATIN, Reading
 
 _PRONOUNS = frozenset("he him his she her hers they them their theirs".split())
 _LONGEST = 60
@@ -26,7 +26,7 @@ def references(reading: Reading) -> References:
     capital = {
         folded(word.text.removesuffix("'s"))
         for word in reading.words
-        if word.script is Script.LATIN and word.written[0].isupper()
+        if word.script is LATIN and word.written[0].isupper()
     }
     names: Counter[str] = Counter()
     pronouns: Counter[str] = Counter()

@@ -10,14 +10,14 @@ from stepwell.semantic.valve.asks_english import DEEDS
 from stepwell.semantic.valve.english import fold
 from stepwell.semantic.valve.entity import is_slip
 from stepwell.semantic.valve.outline import Token, outline
-from stepwell.semantic.valve.reading import Reading, Script
+from stepwell.semantic.valve.reading import NUMBER, Reading
 
 _PREPOSITIONS = frozenset(
     "in for on with at during from under after before among within without near inside outside "
     "via until since against".split()
 )
-_MAYBE_PREPOSITIONS = frozenset("to by onto into".split())
-"""They govern many things; what is meant is a place or a means."""
+_GOVERNING = _PREPOSITIONS | frozenset("to by onto into".split())
+"""The last four govern many things; what is meant is a place or a means."""
 _ARTICLES = frozenset("a an the my your his her our their this any some".split())
 _SHORT = 12
 """Words of a short text."""
@@ -121,20 +121,20 @@ def restrictions(reading: Reading) -> Restrictions:
     mine = outline(reading)
     objects: set[str] = set()
     governed: dict[str, str] = {}
-    for at, token in enumerate(mine.tokens):
-        if token.text not in _PREPOSITIONS and token.text not in _MAYBE_PREPOSITIONS:
-            continue
+    for at in [at for at, text in enumerate(mine.texts) if text in _GOVERNING]:
+        preposition = mine.texts[at]
         has_article, phrase = _phrase(mine.tokens, at + 1)
         if not phrase or not _is_thing(phrase[-1]):
             continue
-        if token.text in _PREPOSITIONS:
-            governed[phrase[-1].fold] = token.text
+        if preposition in _PREPOSITIONS:
+            governed[phrase[-1].fold] = preposition
             if len(phrase) == 1:
                 objects.add(phrase[0].fold)
-        elif has_article or (token.text == "by" and len(phrase) == 1):  # By train.
-            governed[phrase[-1].fold] = token.text
+        elif has_article or (preposition == "by" and len(phrase) == 1):  # By train.
+            governed[phrase[-1].fold] = preposition
     groups = {word: _GROUPS[word] for word in mine.folds if word in _GROUPS}
-    groups |= {word: _GROUPS_IN_CHINESE[word] for word in _CHINESE_GROUP.findall(mine.han)}
+    if mine.han:
+        groups |= {word: _GROUPS_IN_CHINESE[word] for word in _CHINESE_GROUP.findall(mine.han)}
     return Restrictions(frozenset(objects - _GENERAL), groups, governed)
 
 
@@ -150,7 +150,7 @@ def _phrase(tokens: tuple[Token, ...], start: int) -> tuple[bool, tuple[Token, .
 
 
 def _is_thing(token: Token) -> bool:
-    return token.script is not Script.NUMBER and not token.text.endswith("ing")
+    return token.script is not NUMBER and not token.text.endswith("ing")
 
 
 def restricted(asked: Reading, stored: Reading) -> tuple[str, str] | None:

@@ -153,8 +153,10 @@ _ALONE = frozenset((Scope.ONLY, Scope.EXCEPT, Scope.FORMERLY))
 def scopes(reading: Reading) -> frozenset[Scope]:
     """Return the scopes a text names."""
     mine = outline(reading)
-    maybe = {scope for token in mine.tokens for scope in _TRIGGERS.get(token.text, ())}
-    found = {scope for scope in maybe if _PATTERNS[scope].search(mine.english)}
+    found: set[Scope] = set()
+    if not _TRIGGERS.keys().isdisjoint(mine.texts):
+        maybe = {scope for text in mine.texts for scope in _TRIGGERS.get(text, ())}
+        found = {scope for scope in maybe if _PATTERNS[scope].search(mine.english)}
     if mine.han:
         found |= {scope for scope, pattern in _CHINESE if pattern.search(mine.han)}
     return frozenset(found)

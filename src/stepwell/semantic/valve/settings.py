@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from stepwell.semantic.valve.english import fold
 from stepwell.semantic.valve.outline import Token, outline
-from stepwell.semantic.valve.reading import Reading, Script
+from stepwell.semantic.valve.reading import SYMBOL, Reading
 
 _PARTICLES = frozenset("off down up on in out back away over".split())
 _VERBS = {
@@ -95,7 +95,7 @@ def _particle(tokens: tuple[Token, ...], verb_at: int, verb: str) -> str:
     """Return the particle of a verb: right behind it, or behind its object."""
     for index in range(verb_at + 1, min(verb_at + 1 + _REACH, len(tokens))):
         text = tokens[index].text
-        if tokens[index].script is Script.SYMBOL or text == "and" or tokens[index].fold in _VERBS:
+        if tokens[index].script is SYMBOL or text == "and" or tokens[index].fold in _VERBS:
             return ""
         if text not in _PARTICLES or (text in {"in", "on"} and verb not in _BESIDE_THINGS):
             continue
@@ -108,7 +108,7 @@ def _ends(tokens: tuple[Token, ...], index: int) -> bool:
     """Return whether nothing is governed by the word before ``index``."""
     if index >= len(tokens):
         return True
-    return tokens[index].script is Script.SYMBOL or tokens[index].text in _BEHIND_PARTICLE
+    return tokens[index].script is SYMBOL or tokens[index].text in _BEHIND_PARTICLE
 
 
 def reset(asked: Reading, stored: Reading) -> tuple[str, str] | None:

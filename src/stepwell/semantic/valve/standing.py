@@ -7,7 +7,7 @@ from enum import Enum, auto
 from stepwell.semantic.valve.alignment import are_stories
 from stepwell.semantic.valve.english import fold
 from stepwell.semantic.valve.outline import Outline, is_statement, outline
-from stepwell.semantic.valve.reading import Reading, Script
+from stepwell.semantic.valve.reading import LATIN, Reading
 
 
 class State(Enum):
@@ -110,7 +110,7 @@ def standings(reading: Reading) -> Standings:
 def _noun(mine: Outline, index: int) -> str:
     if index < len(mine.tokens):
         token = mine.tokens[index]
-        if token.has_content and token.script is Script.LATIN:
+        if token.has_content and token.script is LATIN:
             return token.fold
     return ""
 

@@ -149,7 +149,24 @@ def test_any_text(text: str) -> None:
 
 @pytest.mark.parametrize(
     "part",
-    ["a", "a.", "'a", " 'a", '" ', "`", "a@", "/a", "「«", "1.", "中", "\ud800", "\x00", "ﷺ"],
+    [
+        "a",
+        "a.",
+        " ",
+        "a\n ",
+        "'a",
+        " 'a",
+        '" ',
+        "`",
+        "a@",
+        "/a",
+        "「«",
+        "1.",
+        "中",
+        "\ud800",
+        "\x00",
+        "ﷺ",
+    ],
 )
 def test_long_texts(part: str) -> None:
     """A hundred thousand characters are cut, and are no trouble."""
