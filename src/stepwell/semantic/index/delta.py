@@ -1,7 +1,10 @@
 """The points of one worker that no segment holds yet. No I/O."""
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,7 @@ DeltaRow = tuple[Point, Vectors, int]
 """A point, and the matrix and the row its vector stands in."""
 
 _FIRST_ROWS = 4
-_MOST_ROWS = 512
+_MOST_ROWS = 2048
 """Rows of a block: what is copied at once when it grows or is packed."""
 
 _BUCKET_SECONDS = 60.0
@@ -121,11 +124,21 @@ class Delta:
         self, partition: bytes, vector: Vector, k: int, now: float
     ) -> list[tuple[float, Point]]:
         """Return up to ``k`` points of ``partition`` and their cosines, best first."""
+        blocks = tuple(self._blocks.get(partition, ()))
+        if not blocks:
+            return []
+        parts = [block.cosines(vector, now) for block in blocks]
+        cosines = np.concatenate(parts)
+        rows = cosines.argpartition(-k)[-k:] if len(cosines) > k else np.arange(len(cosines))
+        starts = [0, *accumulate(map(len, parts))]
         found: list[tuple[float, Point]] = []
-        for block in tuple(self._blocks.get(partition, ())):
-            found += block.nearest(vector, k, now)
+        for row, cosine in zip(rows.tolist(), cosines[rows].tolist(), strict=True):
+            number = bisect_right(starts, row) - 1
+            point = blocks[number].points[row - starts[number]]
+            if cosine > -inf and point is not None:
+                found.append((cosine, point))
         found.sort(key=_cosine, reverse=True)
-        return found[:k]
+        return found
 
     def _pack(self, blocks: list["_Block"], block: "_Block") -> None:
         """Put a block without dead rows in the place of ``block``, or nothing if it is empty."""
@@ -183,6 +196,7 @@ class _Block:
     def __init__(self, dimensions: int, rows: int = _FIRST_ROWS) -> None:
         self.vectors: Vectors = np.empty((rows, dimensions), np.float32)
         self._expires: npt.NDArray[np.float64] = np.empty(rows, np.float64)
+        self._first_expiry = inf
         self.points: list[Point | None] = []
         self.dead = 0
 
@@ -204,6 +218,7 @@ class _Block:
             self._expires = _grown(self._expires)
         self.vectors[row] = vector
         self._expires[row] = point.expires_at
+        self._first_expiry = min(self._first_expiry, point.expires_at)
         # Last: a search sees as many rows as there are points.
         self.points.append(point)
         return row
@@ -213,7 +228,7 @@ class _Block:
         point = self.points[row]
         if point is None:
             raise LookupError(row)
-        self._expires[row] = -np.inf
+        self._expires[row] = self._first_expiry = -inf
         self.points[row] = None
         self.dead += 1
         return point
@@ -224,22 +239,17 @@ class _Block:
         block = _Block(self.vectors.shape[1], len(rows) + _FIRST_ROWS)
         block.vectors[: len(rows)] = self.vectors[rows]
         block._expires[: len(rows)] = self._expires[rows]
+        block._first_expiry = float(self._expires[rows].min())
         block.points = [self.points[row] for row in rows]
         return block
 
-    def nearest(self, vector: Vector, k: int, now: float) -> list[tuple[float, Point]]:
-        """Return up to ``k`` points and their cosines, in no order."""
-        points, count = self.points, len(self.points)
-        cosines = self.vectors[:count] @ vector
-        live = self._expires[:count] > now
-        if not live.all():
-            cosines[~live] = -np.inf
-        best = range(count) if count <= k else cosines.argpartition(-k)[-k:].tolist()
-        return [
-            (float(cosines[row]), point)
-            for row in best
-            if live[row] and (point := points[row]) is not None
-        ]
+    def cosines(self, vector: Vector, now: float) -> Vector:
+        """Return the cosine of every row; minus infinity where the row must not match."""
+        count = len(self.points)
+        cosines: Vector = self.vectors[:count] @ vector
+        if self._first_expiry <= now:
+            cosines[self._expires[:count] <= now] = -inf
+        return cosines
 
 
 def _expiry(point: Point) -> float:

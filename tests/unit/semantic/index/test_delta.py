@@ -114,19 +114,31 @@ def test_the_next_to_expire_leaves_first(delta: Delta) -> None:
 
 def test_a_large_partition(delta: Delta) -> None:
     """Is scanned whole, and the blocks it is kept in are packed one by one."""
-    vectors = make_vectors(2_000, seed=7)
+    vectors = make_vectors(6_000, seed=7)
     for number, vector in enumerate(vectors):
         delta.put(make_point(str(number)), vector)
-    for number in range(0, 1_000, 2):
+    for number in range(0, 3_000, 2):
         delta.discard(CacheKey(make_id(str(number))))
-    for number in range(500):
+    for number in range(1_500):
         delta.discard(CacheKey(make_id(str(number))))
-    assert len(delta) == 1_250
-    assert delta.size_of(make_id("partition")) < 2_000
-    for number in (501, 777, 999, 1_000, 1_999):
+    assert len(delta) == 3_750
+    assert delta.size_of(make_id("partition")) < 6_000
+    for number in (1_501, 2_777, 2_999, 3_000, 5_999):
         (cosine, point), *_ = delta.nearest(make_id("partition"), vectors[number], 5, 0.0)
         assert point.text == f"text of {number}"
         assert cosine == pytest.approx(1.0)
+
+
+def test_what_has_expired_takes_no_place_in_a_large_partition(delta: Delta) -> None:
+    """The nearest of what is left are found, best first, whichever blocks they are in."""
+    vectors = make_vectors(6_000, seed=7)
+    for number, vector in enumerate(vectors):
+        delta.put(make_point(str(number), expires_at=float(number % 3)), vector)
+    near = delta.nearest(make_id("partition"), VECTORS[0], 10, now=1.0)
+    live = [(cosine, n) for n, cosine in enumerate((vectors @ VECTORS[0]).tolist()) if n % 3 == 2]
+    best = sorted(live, reverse=True)[:10]
+    assert [point.text for _, point in near] == [f"text of {number}" for _, number in best]
+    assert [cosine for cosine, _ in near] == pytest.approx([cosine for cosine, _ in best])
 
 
 @pytest.mark.parametrize(
