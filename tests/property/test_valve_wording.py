@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwell.semantic.valve.antonym import antonym
+from stepwell.semantic.valve.modality import modality
 from stepwell.semantic.valve.negation import negation
 from stepwell.semantic.valve.order import order
 from stepwell.semantic.valve.question import question
@@ -12,12 +13,14 @@ from stepwell.semantic.valve.reading import read
 from stepwell.semantic.valve.scope import scope
 from stepwell.semantic.valve.valve import Check
 
-CHECKS = (negation, antonym, order, scope, question)
+CHECKS = (negation, antonym, modality, order, scope, question)
 
 WORDS = st.sampled_from(
-    "how why do does is not don't never without only all some or and the a from to before after "
+    "how why do does did is was can must should will have going not don't never "
+    "without only all some or and the a from to before after "
     "cat dog milk open close up down increase decrease safe unsafe by was eaten eat , ? me you US "
-    "怎么 为什么 不 不是 没有 能不能 猫 狗 大 小 上 下 提高 降低 所有 只有 从 到 比 被 把 吗 孕妇 "
+    "怎么 为什么 会 能 可以 必须 应该 了 过 "
+    "不 不是 没有 能不能 猫 狗 大 小 上 下 提高 降低 所有 只有 从 到 比 被 把 吗 孕妇 "
     "？".split()
 )
 TEXTS = (

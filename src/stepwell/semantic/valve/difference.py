@@ -19,6 +19,8 @@ class Kind(StrEnum):
     """One text denies what the other states."""
     ANTONYM = "antonym"
     """Words that mean the opposite, or the other direction."""
+    MODALITY = "modality"
+    """Another modality: can, must, should; did, will, might have."""
     ENTITY = "entity"
     """Names, identifiers, products, languages."""
     ORDER = "order"

@@ -8,6 +8,7 @@ from stepwell.semantic.valve.difference import Difference
 from stepwell.semantic.valve.entity import entity
 from stepwell.semantic.valve.language import language
 from stepwell.semantic.valve.literal import literal
+from stepwell.semantic.valve.modality import modality
 from stepwell.semantic.valve.negation import negation
 from stepwell.semantic.valve.number import number
 from stepwell.semantic.valve.order import order
@@ -24,6 +25,7 @@ CHECKS: tuple[Check, ...] = (
     date,
     negation,
     antonym,
+    modality,
     scope,
     order,
     question,

@@ -1,0 +1,98 @@
+"""Refuses another modality: can and must, must and should; did, is going to, might have."""
+
+from stepwell.semantic.valve.difference import Difference, Kind
+from stepwell.semantic.valve.modal import NONE, Asking, Force, Modality, Tense
+from stepwell.semantic.valve.modal_chinese import modality_in_chinese
+from stepwell.semantic.valve.modal_english import modality_in_english
+from stepwell.semantic.valve.negation import denials
+from stepwell.semantic.valve.outline import outline
+from stepwell.semantic.valve.reading import Reading
+
+_ALWAYS_APART = frozenset(
+    map(frozenset, ((Force.MAY, Force.MUST), (Force.MAY, Force.NEED))),
+)
+_APART = _ALWAYS_APART | frozenset(
+    map(frozenset, ((Force.MAY, Force.SHOULD), (Force.MUST, Force.SHOULD))),
+)
+"""Where yes or no is asked for. *What can I eat?* and *What should I eat?* have one answer, as
+*Do I need to wait?* and *Should I wait?* do."""
+_TIMES_APART = frozenset(
+    frozenset((one, Tense.WILL)) for one in (Tense.DID, Tense.HAS, Tense.WAS)
+) | {frozenset((Tense.BEFORE, Tense.IS))}
+_TIMES_APART_OF_WHETHER = _TIMES_APART | frozenset(
+    map(
+        frozenset,
+        (
+            (Tense.WAS, Tense.IS),
+            (Tense.MIGHT, Tense.DID),
+            (Tense.MIGHT, Tense.HAS),
+            (Tense.MIGHT, Tense.WAS),
+        ),
+    )
+)
+"""Where yes or no is asked for. *Who was the author?* and *Who is the author?* have one answer."""
+_DONE = frozenset((Tense.DID, Tense.HAS, Tense.WAS))
+
+
+def modality_of(reading: Reading) -> Modality:
+    """Return what the main clauses of a text ask."""
+    mine = outline(reading)
+    return modality_in_chinese(mine.han) if mine.han else modality_in_english(mine.tokens)
+
+
+def modality(asked: Reading, stored: Reading) -> Difference | None:
+    """Return the modalities of which one text has one that the other cannot mean.
+
+    If only one text has any, little is said: *How can I pay?*, *How do I pay?*
+    """
+    mine, theirs = asked.fact(modality_of), stored.fact(modality_of)
+    if mine == theirs or NONE in (mine, theirs):
+        return None
+    are_whether = mine.asking is theirs.asking is Asking.WHETHER
+    if _forces_differ(mine, theirs, are_whether=are_whether) and not (
+        # What one may not do one must not do.
+        asked.fact(denials).words and stored.fact(denials).words
+    ):
+        return _difference(mine.forces, theirs.forces)
+    if Asking.CAUSE not in (mine.asking, theirs.asking) and _times_differ(
+        mine, theirs, are_whether=are_whether
+    ):
+        return _difference(mine.tenses, theirs.tenses)
+    if are_whether and outline(asked).content == outline(stored).content:
+        return _tense_alone(mine, theirs)
+    return None
+
+
+def _forces_differ(mine: Modality, theirs: Modality, *, are_whether: bool) -> bool:
+    apart = _APART if are_whether else _ALWAYS_APART
+    more, less = mine.forces - theirs.forces, theirs.forces - mine.forces
+    return bool(more and less) and all(
+        frozenset((one, other)) in apart for one in more for other in less
+    )
+
+
+def _times_differ(mine: Modality, theirs: Modality, *, are_whether: bool) -> bool:
+    if not mine.tenses.isdisjoint(theirs.tenses):
+        return False
+    apart = _TIMES_APART_OF_WHETHER if are_whether else _TIMES_APART
+    return any(frozenset((one, other)) in apart for one in mine.tenses for other in theirs.tenses)
+
+
+def _tense_alone(mine: Modality, theirs: Modality) -> Difference | None:
+    """Return a difference if one text asks what happened, the other what happens or may be done.
+
+    Of texts that say the same things.
+    """
+    for one, other in ((mine, theirs), (theirs, mine)):
+        is_over = Tense.DID in one.tenses and not one.forces and _DONE.isdisjoint(other.tenses)
+        if is_over and (other.forces or other.tenses == {Tense.IS}):
+            return _difference(mine.forces | mine.tenses, theirs.forces | theirs.tenses)
+    return None
+
+
+def _difference(mine: frozenset[Force | Tense], theirs: frozenset[Force | Tense]) -> Difference:
+    return Difference(Kind.MODALITY, _names(mine - theirs), _names(theirs - mine))
+
+
+def _names(modes: frozenset[Force | Tense]) -> str:
+    return " ".join(sorted(mode.name.lower() for mode in modes))
