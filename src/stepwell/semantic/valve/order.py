@@ -8,6 +8,7 @@ from itertools import pairwise
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.english import fold
 from stepwell.semantic.valve.exchange import exchanged, places, things
+from stepwell.semantic.valve.moved import moved
 from stepwell.semantic.valve.opposites import opposed, shipped
 from stepwell.semantic.valve.outline import Outline, Token, outline
 from stepwell.semantic.valve.reading import HAN, SYMBOL, Reading
@@ -79,6 +80,8 @@ _PLAIN = _JOINS | _MARKERS | _QUESTIONS | frozenset(("", "not", "不", "没有",
 _PARTICLES = frozenset("up down on off in out away back online".split())
 _WHO_DOES_WHAT = 3
 """Words a frame must have for an active or passive verb to matter."""
+_MOVES_IN = 8
+"""Words a frame must have for single words to be followed from clause to clause."""
 _LONGEST = 60
 """Longer rests are texts, not questions; what is swapped in them is not looked for."""
 
@@ -177,6 +180,7 @@ def order(asked: Reading, stored: Reading) -> Difference | None:
         or _exchanged(mine, theirs)
         or _rebound(asked, stored)
         or _referred(asked, stored)
+        or _moved(asked, stored)
     )
 
 
@@ -203,6 +207,14 @@ def _rebound(asked: Reading, stored: Reading) -> Difference | None:
 
 def _referred(asked: Reading, stored: Reading) -> Difference | None:
     words = other_reference(asked, stored)
+    return Difference(Kind.ORDER, *words) if words else None
+
+
+def _moved(asked: Reading, stored: Reading) -> Difference | None:
+    lengths = len(asked.fact(roles).frame), len(stored.fact(roles).frame)
+    if min(lengths) < _MOVES_IN or not (asked.is_chinese and stored.is_chinese):
+        return None
+    words = moved(asked, stored)
     return Difference(Kind.ORDER, *words) if words else None
 
 
