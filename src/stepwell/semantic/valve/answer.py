@@ -19,7 +19,9 @@ class Asks(Enum):
     PERSON = auto()
     """Who."""
     AMOUNT = auto()
-    """How many, how much, what price, how old."""
+    """How many, how much, how old."""
+    PRICE = auto()
+    """What it costs."""
     DISTANCE = auto()
     """How far."""
     DURATION = auto()
@@ -47,5 +49,7 @@ class Asks(Enum):
     """Of what kind something is."""
     PURPOSE = auto()
     """What something is for."""
+    WHICH = auto()
+    """Which of them: what forms, which trains."""
     ALL = auto()
     """All there are, one by one."""

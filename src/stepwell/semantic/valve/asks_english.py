@@ -72,6 +72,12 @@ _HOW = (
     ),
     _rule(Asks.FREQUENCY, r"(?:often|frequent|frequently) |many times "),
     _rule(
+        Asks.PRICE,
+        r"(?:much|expensive) (?:money )?(?:\S+ ){0,8}(?:cost|costs|pay|charge|charged|charges|price"
+        r"|priced|money|fee|fees|rent|worth) |much (?:is|are) (?:a|an|the|one|it|this|that|those"
+        r"|tickets?) |expensive (?:is|are|was|were) ",
+    ),
+    _rule(
         Asks.AMOUNT,
         r"(?:many|much|old|big|tall|high|large|fast|deep|heavy|wide|strong|hot|cold|expensive"
         r"|likely|common|dangerous) |long (?:is|are|was|were) the ",
@@ -97,8 +103,13 @@ _HOW_ELSE = (
 )
 _WHAT = (
     _rule(
+        Asks.PRICE,
+        r"(?:\S+ ){0,4}(?:price|cost|fee|fare|charge)s? "
+        r"|(?:do|does|did|will|would) (?:\S+ ){1,6}cost ",
+    ),
+    _rule(
         Asks.AMOUNT,
-        r"(?:\S+ ){0,4}(?:number|amount|price|cost|fee|fare|size|height|weight|percentage"
+        r"(?:\S+ ){0,4}(?:number|amount|size|height|weight|percentage"
         r"|population|salary|dose|dosage|width|length|depth|speed|temperature|quantity)s? ",
     ),
     _rule(
@@ -136,6 +147,18 @@ _WHERE = (
         r"(?:is|are|was|were|do|does|did|can|could|should|would|will|to|have|has) ",
     ),
 )
+_NO_NOUN = (
+    r"(?:am|is|are|was|were|be|do|does|did|can|could|will|would|should|shall|may|might|must|has|have"
+    r"|had|if|about|to|the|a|an|of|i|you|we|they|he|she|it|this|that|these|those|else|happens?"
+    r"|happened|kinds?|types?|sorts?|one|ones|way|ways|makes?|made|causes?|caused|exactly|if|not) "
+)
+_WHICH_OF = _rule(
+    Asks.WHICH,
+    rf"(?!{_NO_NOUN})(?:\S+ ){{1,3}}?(?:is|are|was|were|do|does|did|can|could|will|would|should|may"
+    r"|must|has|have|had|need|needs) ",
+)
+_ASKING = _rule(Asks.WAY, r"(?:(?:do|can|could|should|would|must) (?:i|we|you|one)|to) ", _OPENINGS)
+"""Whom one asks is often how one does."""
 _KIND = _rule(Asks.KIND, r"(?:kind|type|sort)s? of ")
 _PURPOSE = _rule(
     Asks.PURPOSE,
@@ -150,8 +173,8 @@ _NAME = _rule(
 )
 _RULES: dict[str, tuple[_Rule, ...]] = {
     "how": _HOW,
-    "what": (*_WHAT, _KIND, _NAME, _PURPOSE),
-    "which": (*_WHAT, _KIND),
+    "what": (*_WHAT, _WHICH_OF, _KIND, _NAME, _PURPOSE),
+    "which": (*_WHAT, _rule(Asks.WHICH, rf"(?!{_NO_NOUN})"), _KIND),
     "when": _WHEN,
     "where": _WHERE,
     "deadline": (_Rule(Asks.TIME),),
@@ -165,7 +188,7 @@ _RULES: dict[str, tuple[_Rule, ...]] = {
     "explain": (_Rule(Asks.EXPLANATION),),
     "tldr": (_Rule(Asks.SUMMARY),),
     "gist": (_Rule(Asks.SUMMARY),),
-    **dict.fromkeys(("who", "whom", "whose"), (_Rule(Asks.PERSON, None, _OPENINGS),)),
+    **dict.fromkeys(("who", "whom", "whose"), (_Rule(Asks.PERSON, None, _OPENINGS), _ASKING)),
     **dict.fromkeys(("why", "reason", "reasons", "cause", "causes"), (_Rule(Asks.CAUSE),)),
     **dict.fromkeys(("mean", "means", "meant", "meaning", "definition"), (_Rule(Asks.MEANING),)),
     **dict.fromkeys(("summary", "summarize", "summarise"), (_Rule(Asks.SUMMARY),)),
@@ -238,6 +261,13 @@ _PRECISE = (
     (Asks.NAME, Asks.MEANING),
     (Asks.DURATION, Asks.AMOUNT),
     (Asks.FREQUENCY, Asks.AMOUNT),
+    (Asks.PRICE, Asks.AMOUNT),
+    (Asks.KIND, Asks.WHICH),
+    (Asks.TIME, Asks.WHICH),
+    (Asks.PLACE, Asks.WHICH),
+    (Asks.PERSON, Asks.WHICH),
+    (Asks.WAY, Asks.WHICH),
+    (Asks.CAUSE, Asks.WHICH),
     (Asks.WAY, Asks.MANNER),
 )
 """Kinds, and others that their words also stand for."""

@@ -5,7 +5,7 @@ from stepwell.semantic.valve.asks import asks
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.reading import Reading
 
-_HOW_MUCH = (Asks.AMOUNT, Asks.DISTANCE, Asks.DURATION, Asks.FREQUENCY)
+_HOW_MUCH = (Asks.AMOUNT, Asks.PRICE, Asks.DISTANCE, Asks.DURATION, Asks.FREQUENCY)
 _OTHERS: tuple[tuple[Asks, tuple[Asks, ...]], ...] = (
     (
         Asks.CAUSE,
@@ -20,7 +20,7 @@ _OTHERS: tuple[tuple[Asks, tuple[Asks, ...]], ...] = (
             *_HOW_MUCH,
         ),
     ),
-    (Asks.WAY, (Asks.TIME, Asks.MEANING, Asks.WHETHER, *_HOW_MUCH)),
+    (Asks.WAY, (Asks.TIME, Asks.MEANING, Asks.WHETHER, Asks.PERSON, *_HOW_MUCH)),
     (Asks.MANNER, (Asks.TIME, Asks.PLACE, Asks.PERSON, *_HOW_MUCH)),
     (Asks.WHETHER, (Asks.TIME, *_HOW_MUCH)),
     (Asks.ABILITY, (Asks.TIME, *_HOW_MUCH)),
@@ -29,6 +29,9 @@ _OTHERS: tuple[tuple[Asks, tuple[Asks, ...]], ...] = (
     (Asks.PERSON, _HOW_MUCH),
     (Asks.DISTANCE, (Asks.DURATION, Asks.FREQUENCY)),
     (Asks.FREQUENCY, (Asks.DURATION,)),
+    (Asks.PRICE, (Asks.DISTANCE, Asks.DURATION, Asks.FREQUENCY)),
+    (Asks.LIST, (Asks.TIME, Asks.DISTANCE, Asks.DURATION, Asks.FREQUENCY)),
+    (Asks.WHICH, _HOW_MUCH),
     (Asks.SUMMARY, (Asks.TRANSLATION, Asks.EXPLANATION, Asks.WRITING)),
     (Asks.TRANSLATION, (Asks.EXPLANATION, Asks.WRITING)),
     (Asks.DEED, (Asks.CAUSE, Asks.TIME, Asks.PLACE, Asks.PERSON, Asks.WHETHER, *_HOW_MUCH)),
