@@ -2,7 +2,7 @@
 
 An embedder's cosine says that two texts are about the same thing. This compares them token by
 token, by the embedder's own last states, and a small logistic regression weighs what it finds. See
-``design/0007-second-opinion.md`` for what it was trained on and what it is worth.
+``design/0007-closer-look.md`` for what it was trained on and what it is worth.
 """
 
 from dataclasses import dataclass

@@ -16,6 +16,9 @@ from stepwell.embedding.text import plainly_unfit
 MAX_IN_FLIGHT = 100_000
 """For whole files of texts."""
 
+RECENT_PAIRS = 20_000
+"""Whose scores are remembered: popular questions meet again and again."""
+
 
 _Pair = tuple[str, str]
 K = TypeVar("K", bound=Hashable)
@@ -45,6 +48,7 @@ class InProcessEmbedder:
             partial(self._start, partial(score_pair, scorer)),
             budget_seconds=None,
             max_in_flight=MAX_IN_FLIGHT,
+            recent=RECENT_PAIRS,
         )
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:

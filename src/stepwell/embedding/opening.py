@@ -28,9 +28,9 @@ from stepwell.embedding.unigram import UnigramTokenizer
 from stepwell.embedding.use_encoder import UseEncoder
 from stepwell.embedding.wordpiece import WordPieceTokenizer
 
-KEPT_TEXTS = 128
-"""Whose states are kept: those of a question that was just embedded, and of candidates that are
-often met. At most 150 KB each."""
+KEPT_TEXTS = 512
+"""Whose states are kept: of questions that were just embedded, and of candidates that are often
+met. Some 25 KB for a short question, 150 KB at most."""
 
 _CONVERSIONS: dict[str, Callable[[Sequence[Path]], Files]] = {
     E5.name: convert_e5,
