@@ -49,6 +49,11 @@ class _Spelling(NamedTuple):
 
 
 _MOST_PARTS = 4
+_FILES = (
+    ("names.txt", Weight.MUST),
+    ("sets.txt", Weight.ALTERNATIVE),
+    ("attributes.txt", Weight.ALTERNATIVE),
+)
 
 
 class Names:
@@ -59,7 +64,7 @@ class Names:
         self._latin: dict[str, list[_Spelling]] = {}
         self._han: dict[str, Name] = {}
         self._heads: set[str] = set()
-        for file, weight in (("names.txt", Weight.MUST), ("sets.txt", Weight.ALTERNATIVE)):
+        for file, weight in _FILES:
             for line in lines(file):
                 self._add(line, weight)
         for spellings in self._latin.values():

@@ -29,6 +29,11 @@ class Scope(Enum):
     AT_LEAST = auto()
     AT_MOST = auto()
     FORMERLY = auto()
+    EXACTLY = auto()
+    TOTAL = auto()
+    """All of them taken together."""
+    EACH = auto()
+    """A day, a piece."""
     TOGETHER = auto()
     OR = auto()
 
@@ -42,8 +47,11 @@ _ENGLISH: dict[Scope, tuple[str, str]] = {
         ),
     ),
     Scope.SOME: (
-        "some few several certain part any not least",
-        r"\b(?:some|a few|several|certain|part of|any|not all|at least one)\b",
+        "some few several certain part any not least there",
+        (
+            r"\b(?:some|a few|several|certain|part of|any|not all|at least one"
+            r"|(?:is|are) there (?:a |an )?\w+ (?:that|which|who))\b"
+        ),
     ),
     Scope.MOST: (
         "most majority mostly mainly rest",
@@ -96,6 +104,21 @@ _ENGLISH: dict[Scope, tuple[str, str]] = {
         "used use formerly",
         r"\b(?:used? to be|did [^?.]{1,40} use to|formerly)\b",
     ),
+    Scope.EXACTLY: (
+        "exactly precisely",
+        r"\b(?:exactly|precisely) (?:\d|one|two|three|four|five|six|seven|eight|nine|ten)\b",
+    ),
+    Scope.TOTAL: (
+        "total altogether combined sum",
+        r"\b(?:in total|total|altogether|combined|in sum)\b",
+    ),
+    Scope.EACH: (
+        "each per every apiece daily weekly monthly hourly nightly",
+        (
+            r"\b(?:(?:each|per|every) (?:hour|day|night|week|month|year|person|guest|piece|item"
+            r"|user|student|employee|visit|trip)|apiece|daily|weekly|monthly|hourly|nightly)\b"
+        ),
+    ),
     Scope.TOGETHER: (
         "simultaneously same together once",
         r"\b(?:simultaneously|at the same time|together|at once)\b",
@@ -112,10 +135,19 @@ _CHINESE = tuple(
     (scope, re.compile(pattern))
     for scope, pattern in (
         (Scope.ALL, r"所有|全部|全体|一切|每[个一条天次位人只种]|任何|整个|各个|全都|统统"),
-        (Scope.SOME, r"部分|有些|某些|一部分|有的|个别|少数"),
+        (
+            Scope.SOME,
+            r"部分|有些|某些|一部分|有的|个别|少数|(?:^|[,。?])(?:是否|是不是)?有[^的没?,。]{1,6}会",
+        ),
         (Scope.MOST, r"大多数|大部分|多数|绝大多数|其余"),
         (Scope.ONE, r"单个|一个|其中一个|某一个|某个|单独"),
-        (Scope.ONLY, r"(?<![一两几这那])只[有能要会用限](?!好|少)|仅(?!供)|唯一|光是|单单"),
+        (
+            Scope.ONLY,
+            (
+                r"(?<![一两几这那])只[有能要会用限](?!好|少)|仅(?!供)|唯一|光是|单单"
+                r"|(?<![一两几这那\d])只(?=[^?,。只]{1,3}[一二两三四五六七八九十\d])"
+            ),
+        ),
         (Scope.EXCEPT, r"除了|除去|除.{1,8}[之以]?外|以外|之外"),
         (Scope.BOTH, r"两者都|两个都|都[能可要]"),
         (Scope.EITHER, r"任选|二选一|之一"),
@@ -124,6 +156,9 @@ _CHINESE = tuple(
         (Scope.AT_LEAST, r"至少|最少|不少于|以上|起码"),
         (Scope.AT_MOST, r"至多|最多|不超过|以下|以内"),
         (Scope.FORMERLY, r"曾经|曾是|以前是|原来是"),
+        (Scope.EXACTLY, r"(?:恰好|正好|刚好)[^?,。]{0,3}[一二两三四五六七八九十\d]"),
+        (Scope.TOTAL, r"总共|一共|合计|总计|共计|封顶|全天|加起来"),
+        (Scope.EACH, r"每(?:一)?(?:个?小时|天|日|晚|周|个?月|年|人|件|位|次|斤|份)"),
         (Scope.TOGETHER, r"同时|一起|一块"),
     )
 )
@@ -141,6 +176,9 @@ _APART = frozenset(
             (Scope.BOTH, Scope.EITHER),
             (Scope.ALWAYS, Scope.SOMETIMES),
             (Scope.AT_LEAST, Scope.AT_MOST),
+            (Scope.AT_LEAST, Scope.EXACTLY),
+            (Scope.AT_MOST, Scope.EXACTLY),
+            (Scope.TOTAL, Scope.EACH),
             (Scope.ONLY, Scope.EXCEPT),
             (Scope.TOGETHER, Scope.OR),
         ),

@@ -70,6 +70,10 @@ DIFFERENT = [
     ("怎么恢复订阅", "怎么暂停订阅"),
     ("空调怎么制冷", "空调怎么制热"),
     ("什么时候上课", "什么时候下课"),
+    ("How do I thicken the soup?", "How do I dilute the soup?"),
+    ("A one-way ferry to Bergen", "A round trip ferry to Bergen"),
+    ("首班渡轮几点开", "末班渡轮几点开"),
+    ("面条太咸了", "面条太淡了"),
 ]
 
 ALIKE = [

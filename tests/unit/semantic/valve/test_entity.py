@@ -39,6 +39,13 @@ SAME = [
     ("How do I learn French?", "怎么学法语"),
     ("小女孩怕什么", "女孩怕什么"),
     ("乙醇怎么保存", "怎样才能保存好乙醇"),
+    ("How deep is the harbour?", "What is the depth of the harbour?"),
+    ("How tall is the hill?", "What is the elevation of the hill?"),
+    ("Who wrote the play?", "Who is the author of the play?"),
+    ("What are the pros and cons of fasting?", "Benefits and risks of fasting?"),
+    ("How many calories are in a pear?", "How many kcal has a pear?"),
+    ("天鹅多重", "天鹅的重量是多少"),
+    ("断食的好处", "断食有什么优点"),
 ]
 
 OTHER = [
@@ -72,6 +79,21 @@ OTHER = [
     ("用Python写爬虫", "用Java写爬虫"),
     ("乙醇怎么保存", "甲苯怎么保存"),
     ("Has the campsite a sauna?", "Has the campsite a gym?"),
+    # What of a thing is asked for.
+    ("How deep is the harbour?", "How old is the harbour?"),
+    ("What is the weight of a swan?", "What is the speed of a swan?"),
+    ("How much protein is in a pear?", "How much sugar is in a pear?"),
+    ("Who directed the play?", "Who starred in the play?"),
+    ("Who painted the tower?", "Who owns the tower?"),
+    ("What are the benefits of fasting?", "What are the risks of fasting?"),
+    ("How do I change my nickname?", "How do I change my password?"),
+    ("Write a formal toast", "Write a funny toast"),
+    ("Write a haiku about rain", "Write a limerick about rain"),
+    ("天鹅的重量是多少", "天鹅的速度是多少"),
+    ("一个梨有多少热量", "一个梨有多少脂肪"),
+    ("这部剧的导演是谁", "这部剧的主演是谁"),
+    ("断食的好处", "断食的坏处"),
+    ("写一段正式的祝酒词", "写一段幽默的祝酒词"),
 ]
 
 

@@ -16,7 +16,7 @@ def spellings(file: str) -> Counter[str]:
     )
 
 
-@pytest.mark.parametrize("file", ["names.txt", "sets.txt", "units.txt"])
+@pytest.mark.parametrize("file", ["names.txt", "sets.txt", "attributes.txt", "units.txt"])
 def test_spellings_are_told_once(file: str) -> None:
     """No spelling names two things, and no file is empty."""
     counts = spellings(file)
@@ -27,9 +27,11 @@ def test_spellings_are_told_once(file: str) -> None:
 def test_names_and_sets_do_not_overlap() -> None:
     """What must stand in both texts is not also one of a set."""
     assert spellings("names.txt").keys() & spellings("sets.txt").keys() == set()
+    listed = spellings("names.txt").keys() | spellings("sets.txt").keys()
+    assert listed & spellings("attributes.txt").keys() == set()
 
 
-@pytest.mark.parametrize("file", ["names.txt", "sets.txt"])
+@pytest.mark.parametrize("file", ["names.txt", "sets.txt", "attributes.txt"])
 def test_names_are_found(file: str) -> None:
     """Every spelling is found as the reading cuts it, in the middle of a sentence."""
     lost = []
