@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from stepwell.semantic.valve.difference import Difference, Kind
+from stepwell.semantic.valve.doers import other_asked, other_doer
 from stepwell.semantic.valve.english import fold
 from stepwell.semantic.valve.exchange import exchanged, places, things
 from stepwell.semantic.valve.moved import moved
@@ -74,6 +75,13 @@ _QUESTIONS = _words(
     """
 )
 _COPULAS = _words("是 叫 有 在 属于 be")
+_INTO = frozenset(("into", "onto"))
+"""Behind these nothing is mutual: merge A into B."""
+_DEEDS = frozenset(
+    "吃 打败 追 喜欢 爱 怕 害怕 咬 杀 帮 教 抓 捕食 讨厌 收购 影响 导致 引起 造成 依赖 调用 继承 "
+    "攻击 骗 打".split()
+)
+"""What does it and what it is done to are asked for in one form: 什么动物吃蛇, 蛇吃什么动物."""
 _WHO = frozenset((("谁",), ("who",), ("whom",)))
 _PLAIN = _JOINS | _MARKERS | _QUESTIONS | frozenset(("", "not", "不", "没有", "一个", "一", "都"))
 """Beside these, a word has no role to change."""
@@ -163,7 +171,7 @@ def _is_passive(mine: Outline) -> bool:
 def order(asked: Reading, stored: Reading) -> Difference | None:
     """Return the two things that have changed places."""
     mine, theirs = asked.fact(roles), stored.fact(roles)
-    words = other_voice(asked, stored)
+    words = other_voice(asked, stored) or other_doer(asked, stored)
     if words:
         return Difference(Kind.ORDER, *words)
     if mine.is_passive != theirs.is_passive:
@@ -236,7 +244,11 @@ def _swapped(asked: Reading, stored: Reading) -> Difference | None:
     if len(mine.signs) != len(theirs.signs) or sorted(mine.signs) != sorted(theirs.signs):
         return None
     ours, others = mine.frame, theirs.frame
-    if sorted(ours) != sorted(others):
+    if sorted(ours) == sorted(others):
+        words = other_asked(asked, stored)
+        if words:
+            return Difference(Kind.ORDER, *words)
+    else:
         ours, others = mine.signs, theirs.signs
     for first, between, second, behind in _swaps(ours, others):
         if not between:
@@ -259,6 +271,7 @@ def _swaps(mine: _Words, theirs: _Words) -> Iterator[tuple[_Words, _Words, _Word
     size = len(mine)
     if size > _LONGEST:
         return
+    is_one_way = _MUTUAL.isdisjoint(mine + around)
     for first in range(1, size):
         if theirs[size - first :] != mine[:first]:
             continue
@@ -267,7 +280,7 @@ def _swaps(mine: _Words, theirs: _Words) -> Iterator[tuple[_Words, _Words, _Word
                 theirs[:second] == mine[size - second :]
                 and theirs[second : size - first] == mine[first : size - second]
                 and _has_roles(mine[:first], mine[first : size - second], mine[size - second :])
-                and _MUTUAL.isdisjoint(mine + around)
+                and (is_one_way or not _INTO.isdisjoint(mine[first : size - second]))
             ):
                 yield mine[:first], mine[first : size - second], mine[size - second :], behind
 
@@ -275,7 +288,9 @@ def _swaps(mine: _Words, theirs: _Words) -> Iterator[tuple[_Words, _Words, _Word
 def _has_roles(first: _Words, between: _Words, second: _Words) -> bool:
     """Return whether two runs have roles: 谁打败X, X打败谁; but not in "X is what?"."""
     asked = [run for run in (first, second) if not _QUESTIONS.isdisjoint(run)]
-    return not asked or (all(run in _WHO for run in asked) and not _COPULAS.issuperset(between))
+    if not asked or _DEEDS.issuperset(between):
+        return True
+    return all(run in _WHO for run in asked) and not _COPULAS.issuperset(between)
 
 
 def _is_list(between: _Words, behind: _Words) -> bool:

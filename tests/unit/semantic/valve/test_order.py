@@ -39,7 +39,15 @@ DIFFERENT = [
         "If Ann and Bob marry, will her family come?",
         "If Ann and Bob marry, will Bob's family come?",
     ),
+    ("How do I merge notes into drafts?", "How do I merge drafts into notes?"),
+    ("What do I owe my tenant when I sell?", "What does my tenant owe me if the flat is sold?"),
+    ("Can I call the nurse at night?", "Can the nurse call me at night?"),
+    ("Which birds eat wasps?", "Which birds do wasps eat?"),
+    ("Who followed Nora?", "Who did Nora follow?"),
+    ("What causes rust?", "What does rust cause?"),
     # Chinese.
+    ("什么鸟吃黄蜂", "黄蜂吃什么鸟"),
+    ("什么虫子怕薄荷", "薄荷怕什么虫子"),
     ("这张专辑在日本发行，单曲在德国发行", "这张专辑在德国发行，单曲在日本发行"),
     ("张伟在2003年的决赛中击败了李强", "李强于2003年在决赛里击败张伟"),
     (
@@ -89,7 +97,13 @@ ALIKE = [
         "Will Ann's family come if Ann and Bob marry?",
     ),
     ("Milan is higher than Turin", "Turin is lower than Milan"),
+    ("How do I merge cells A and B?", "How do I merge cells B and A?"),
+    ("What do I pay my landlord?", "What do I have to pay my landlord each month?"),
+    ("Can my doctor send me the results?", "Can I get the results sent to me by my doctor?"),
+    ("What does the nurse need to give you?", "What do nurses give you?"),
     # Chinese.
+    ("什么电脑支持这张卡", "这张卡支持什么电脑"),
+    ("什么人适合跑步", "跑步适合什么人"),
     ("中国队好还是日本队好", "日本队好还是中国队好"),
     ("1990年，赵磊在北京与孙悦一起创办了这家公司", "这家公司由赵磊和孙悦1990年在北京一起创办"),
     (
