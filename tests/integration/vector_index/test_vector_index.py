@@ -96,6 +96,19 @@ async def test_partitions_do_not_starve_each_other(tmp_path: Path, clock: HandCl
     assert index.search(make_id("nobody's"), VECTORS[0], 10, 0.0) == []
 
 
+async def test_partitions_beyond_number_are_found(tmp_path: Path, clock: HandClock) -> None:
+    """A segment remembers where some are, also that it has none of one, and looks for the rest."""
+    index = await open_index(tmp_path, clock, bounds=Bounds(delta_points=5_000))
+    for number in range(2_500):
+        point = make_point(str(number), partition=f"of {number}")
+        index.add(point, VECTORS[number % 200])
+    await index.flush(Position(0))
+    for _ in range(2):
+        for number in range(2_600):
+            found = index.search(make_id(f"of {number}"), VECTORS[number % 200], 2, 0.0)
+            assert texts(found) == ([str(number)] if number < 2_500 else [])
+
+
 @pytest.mark.parametrize("ivf_rows", [10_000, 50], ids=["scan", "inverted file"])
 async def test_dead_points_leave_room_for_live_ones(
     tmp_path: Path, clock: HandClock, ivf_rows: int

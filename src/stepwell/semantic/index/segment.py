@@ -27,6 +27,10 @@ _SPARE = 2
 by 5e-5 at most, so that the last of two that are as near may come first."""
 
 
+_MAX_RANGES = 1_000
+"""Partitions whose rows are remembered; some 100 bytes each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Near:
     """Rows of one segment, and the cosine of each."""
@@ -65,6 +69,7 @@ class Segment:
         self._sizes = {file.name: file.size for file in files.record.files}
         self._records = columns["records"]
         self._keys, self._key_rows = columns["keys"], columns["key_rows"]
+        self._ranges: dict[bytes, tuple[int, int]] = {}
         self._groups = decoded_groups(columns["groups"].tobytes())
         self.live = LiveRows(
             self._records["expires"], columns["expiries"], columns["expiry_rows"], dead
@@ -261,6 +266,16 @@ class Segment:
         return np.unique(columns["tag_rows"][first:last]).astype(np.intp)
 
     def _range(self, partition: bytes) -> tuple[int, int]:
+        """Return the first row of a partition and the one behind its last; 0, 0 if it has none."""
+        found = self._ranges.get(partition)
+        if found is None:
+            found = self._found_range(partition)
+            if len(self._ranges) >= _MAX_RANGES:
+                self._ranges.clear()
+            self._ranges[partition] = found
+        return found
+
+    def _found_range(self, partition: bytes) -> tuple[int, int]:
         columns = self._files.columns
         prefixes, ids = columns["partition_prefixes"], columns["partition_ids"]
         number = layout.prefix(partition)

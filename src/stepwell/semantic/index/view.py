@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from stepwell.semantic.index.point import Candidate, Point
 from stepwell.semantic.index.removals import RecentRemovals
 from stepwell.semantic.index.segment import Near, Rows, Segment, noting_damage
 from stepwell.semantic.index.tiers import Size
+
+_cosine, _similarity = itemgetter(0), attrgetter("similarity")
 
 _AT_ONCE = 128
 """Points moved between delta and segments in one step, so that no search waits for long."""
@@ -279,10 +282,9 @@ class View:
 
     def _rows_of(self, key: CacheKey) -> Iterator[tuple[Segment, int]]:
         for segment in self._known():
-            with noting_damage(segment):
-                row = segment.find(key)
-                if row is not None:
-                    yield segment, row
+            row = _find(segment, key)
+            if row is not None:
+                yield segment, row
 
     def _keep_bounds(self) -> None:
         while (
@@ -349,6 +351,15 @@ def _newer(
     return [(held[number], int(rows[number])) for number in np.flatnonzero(newer)]
 
 
+def _find(segment: Segment, key: CacheKey) -> int | None:
+    # Without `noting_damage`, which costs as much as the search: `add` asks every segment.
+    try:
+        return segment.find(key)
+    except (Damaged, OSError) as error:
+        segment.broken = str(error)
+        return None
+
+
 def _nearest(segment: Segment, partition: bytes, vector: Vector, k: int, now: float) -> Near:
     try:
         return segment.nearest(partition, vector, k, now)
@@ -378,14 +389,6 @@ def _candidates(segment: Segment, near: list[tuple[float, int]], now: float) -> 
 
 def _is_held(segment: Segment, row: int) -> bool:
     return bool(segment.live.states[row] != RowState.REMOVED)
-
-
-def _cosine(found: tuple[float, Segment, int]) -> float:
-    return found[0]
-
-
-def _similarity(candidate: Candidate) -> float:
-    return candidate.similarity
 
 
 def _slices(keys: Iterable[CacheKey]) -> Iterator[list[CacheKey]]:
