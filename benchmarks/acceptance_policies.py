@@ -34,7 +34,7 @@ STREAMS = ("en_banking77", "en_clinc150", "en_hwu64", "en_covidq")
 POLICIES = ("threshold", "verified")
 SHARES = (0.0, 0.1, 1.0)
 """Of the hits on other words, how many are judged."""
-REQUESTS = 20_000
+REQUESTS = 10_000
 SMOKE_REQUESTS = 100
 ZIPF = 0.9
 

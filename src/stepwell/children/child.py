@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from contextlib import suppress
 
 LOG_LINES = 40
 """How much of what the child said is remembered, for when it fails."""
@@ -77,7 +78,8 @@ class Child:
         self._listener.join()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
-                pipe.close()
+                with suppress(BrokenPipeError):  # settings it did not live to read
+                    pipe.close()
         said = b"".join(self._log).decode(errors="replace").strip()
         return f"exit code {code}{', after: ' if said else ''}{said}"
 
