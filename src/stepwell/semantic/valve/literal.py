@@ -6,6 +6,7 @@ other to the letter. The other checks then read both texts with everything opene
 
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.reading import Reading
+from stepwell.semantic.valve.symbols import other_symbols
 
 MAX_UNQUOTED = 100
 """Spans looked for in a text that does not quote them. Beyond, they count as missing: every one
@@ -13,7 +14,13 @@ costs a search through the text."""
 
 
 def literal(asked: Reading, stored: Reading) -> Difference | None:
-    """Return a span that one text quotes and the other does not hold, or holds in another order."""
+    """Return a span that one text quotes and the other does not hold, or holds in another order.
+
+    Or signs of code that stand unquoted in one text, and others in the other.
+    """
+    words = other_symbols(asked, stored)
+    if words:
+        return Difference(Kind.LITERAL, *words)
     if asked.literals == stored.literals:
         return None
     missing = _first_missing(asked, stored), _first_missing(stored, asked)
