@@ -95,3 +95,10 @@ def test_a_child_ends_with_its_parent() -> None:
     ended, _, _ = select.select([child], [], [], 60)
     os.close(child)
     assert ended == [child]
+
+
+def test_a_child_that_dies_before_it_reads_says_how() -> None:
+    """More settings than a pipe holds: they are never read."""
+    child = Child("no.such.module", b"x" * 1_000_000)
+    assert child.ready_line(60) == b""
+    assert "No module named" in child.wait()
