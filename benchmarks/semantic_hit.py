@@ -1,6 +1,6 @@
 """What a hit on other words costs, and what looking for one adds to a miss.
 
-    python benchmarks/semantic_hit.py [--smoke] [--json OUT]
+    OPENBLAS_NUM_THREADS=1 python benchmarks/semantic_hit.py [--smoke] [--json OUT]
 
 Two parts, in one run. *Layer*: `SemanticLayer.lookup` in this process over an index of 1,000 and
 10,000 points in one partition (vectors near the questions' own, so that neighbours are many), with

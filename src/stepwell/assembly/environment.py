@@ -34,3 +34,13 @@ def config_file() -> Path | None:
     """Return the settings file that ``STEPWELL_CONFIG`` names, if it names one."""
     name = os.environ.get("STEPWELL_CONFIG")
     return Path(name) if name else None
+
+
+def compute_on_one_thread() -> None:
+    """Have numpy multiply on one thread, here and in child processes, unless it is told otherwise.
+
+    Its library (OpenBLAS) shares out products of a few hundred rows. Where other processes want
+    the processors, the threads wait for each other, spinning: searches take ten times as long, and
+    some of them a second. It reads the variable when numpy is loaded: call this before.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
