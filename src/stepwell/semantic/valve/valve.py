@@ -12,6 +12,7 @@ from stepwell.semantic.valve.modality import modality
 from stepwell.semantic.valve.negation import negation
 from stepwell.semantic.valve.number import number
 from stepwell.semantic.valve.order import order
+from stepwell.semantic.valve.prepositions import preposition
 from stepwell.semantic.valve.question import question
 from stepwell.semantic.valve.reading import Reading
 from stepwell.semantic.valve.scope import scope
@@ -28,6 +29,7 @@ CHECKS: tuple[Check, ...] = (
     modality,
     scope,
     order,
+    preposition,
     question,
     entity,
 )
