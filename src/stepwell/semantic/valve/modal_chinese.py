@@ -35,7 +35,11 @@ _FORCES = (
         r"应该|应当|该不该|值得|值不值|建议|要不要|有必要|推荐吗|最好(?![的玩吃看用喝])",
     ),
 )
-_COMPILED = tuple((force, re.compile(pattern)) for force, pattern in _FORCES)
+_NEEDED = {Force.MAY: "能可允准许行", Force.MUST: "必务强非不定", Force.NEED: "要用得必"}
+_NEEDED |= {Force.SHOULD: "应该值建要必推最"}
+"""Characters one of which is in each of its words."""
+_COMPILED = tuple((force, _NEEDED[force], re.compile(pattern)) for force, pattern in _FORCES)
+_SIGNS_OF_TENSES = "可会将即打要曾过了已刚方现目当正此眼是"
 _NO_EXPERIENCE = "程去来度期敏滤年节生多于分户关得错后夜头河桥路马境塞瘾热气剩失火客渡"
 _EXPERIENCE = rf"曾(?!祖|孙)|(?<![通经超不难太错渡好透越度跳绕胜路得])过(?![{_NO_EXPERIENCE}])"
 _EXPERIENCED = re.compile(rf"(?:{_EXPERIENCE})(?![^?!。,]*[能会要可还])")
@@ -61,12 +65,19 @@ _WHICH = re.compile(r"什么|啥|哪|谁|几|多少|多久|多长|多大|怎么|
 
 def modality_in_chinese(han: str) -> Modality:
     """Return what `Outline.han` asks."""
-    text = _WAY.sub("怎么", _ASKED_FOR.sub("", han))
+    signs = frozenset(han)
+    text = han if signs.isdisjoint("能可") else _ASKED_FOR.sub("", han)
+    text = text if signs.isdisjoint("怎如咋才做") else _WAY.sub("怎么", text)
     asking = _asking(text)
     if asking is Asking.NOTHING:
         return NONE
-    forces = {force for force, pattern in _COMPILED if pattern.search(text)}
-    return Modality(asking, frozenset(forces), frozenset(_tenses(text)))
+    forces = {
+        force
+        for force, needed, pattern in _COMPILED
+        if not signs.isdisjoint(needed) and pattern.search(text)
+    }
+    tenses = frozenset(() if signs.isdisjoint(_SIGNS_OF_TENSES) else _tenses(text))
+    return Modality(asking, frozenset(forces), tenses)
 
 
 def _asking(text: str) -> Asking:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from stepwell.semantic.valve.english import fold
 from stepwell.semantic.valve.modal import NONE, Asking, Force, Modality, Tense
-from stepwell.semantic.valve.outline import Token
+from stepwell.semantic.valve.outline import Token, folded
 from stepwell.semantic.valve.reading import Script
 
 _ENDS = frozenset(".?!,;:")
@@ -68,9 +68,16 @@ _PHRASES = (
     ),
 )
 _PHRASE = tuple((force, re.compile(rf" (?:{pattern}) ")) for force, pattern in _PHRASES)
+_CUES = frozenset(
+    "have has had required mandatory compulsory obligatory obliged need needs needed necessary "
+    "essential supposed able allowed permitted permissible possible eligible ok okay worth "
+    "worthwhile advisable recommended advised idea better".split()
+)
+"""Without one of these there is no such phrase."""
 _UP_TO_HERE = re.compile(r" (?:if|when|because|that|who|which|since|unless|while|although) .*")
 _WHAT_TO_DO = re.compile(
-    r"(?:what|which (?:\S+ )?(?:steps?|measures?)) (?:else )?\S+ (?:\S+ )?"
+    r"(?:what (?:else )?|(?:what|which) (?:\S+ )?(?:steps?|measures?) )"
+    r"(?:can|could|should|shall|must|may|do|does|would|am|are) (?:\S+ )?"
     r"(?:(?:need|have|supposed) to )?(?:do|take)(?: |$)"
 )
 """What should I do if: asks for a way, as "how" does."""
@@ -180,9 +187,10 @@ def _forces(words: list[str], at: int) -> set[Force]:
     word = words[at] if at >= 0 else ""
     if word in _MODALS and not _is_unreal(words, at):
         found.add(_MODALS[word])
-    text = _UP_TO_HERE.sub(" ", f" {' '.join(words[max(at, 0) :])} ")
-    if not _TIME_NEEDED.search(text):
-        found |= {force for force, pattern in _PHRASE if pattern.search(text)}
+    if not _CUES.isdisjoint(words):
+        text = _UP_TO_HERE.sub(" ", f" {' '.join(words[max(at, 0) :])} ")
+        if not _TIME_NEEDED.search(text):
+            found |= {force for force, pattern in _PHRASE if pattern.search(text)}
     if words[0] == "how":  # What is needed is that with which one can.
         found.discard(Force.NEED)
         if words[1] in {"long", "many", "much"}:  # How long do I have to pay?
@@ -215,6 +223,7 @@ def _is_done(word: str) -> bool:
     """Return whether a word looks like a participle or a past tense."""
     if word.endswith("ed"):
         return len(word) > 4  # noqa: PLR2004 - not "need", "feed", "red"
-    return word in _SURELY_DONE or (
-        fold(word) in _DONE_FOLDS and not word.endswith(("ing", "s", "e")) and word != fold(word)
-    )
+    if word in _SURELY_DONE:
+        return True
+    base = folded(word)
+    return base in _DONE_FOLDS and word != base and not word.endswith(("ing", "s", "e"))

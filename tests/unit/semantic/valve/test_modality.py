@@ -18,6 +18,7 @@ DIFFERENT = [
     ("What can I wear in the lab?", "What must I wear in the lab?"),
     ("Who can attend the hearing?", "Who has to attend the hearing?"),
     ("Which forms may guests sign?", "Which forms do guests need to sign?"),
+    ("What papers can I show at the border?", "What papers do I have to show at the border?"),
     ("Could you tell me if I can prune it?", "Could you tell me if I have to prune it?"),
     ("I live in Oslo. Can I vote by post?", "I live in Oslo. Must I vote by post?"),
     ("If it rains can I cancel?", "If it rains do I have to cancel?"),
