@@ -109,7 +109,7 @@ _WHAT = (
     ),
     _rule(
         Asks.AMOUNT,
-        r"(?:\S+ ){0,4}(?:number|amount|size|height|weight|percentage"
+        r"(?:\S+ ){0,4}(?:number|amount|age|size|height|weight|percentage"
         r"|population|salary|dose|dosage|width|length|depth|speed|temperature|quantity)s? ",
     ),
     _rule(

@@ -28,7 +28,7 @@ _FORCES = (
     (Force.MUST, r"必须|务必|强制|非得|不得不|必需|必选|一定[要得]|非要"),
     (
         Force.NEED,
-        r"需要(?!多|几|等|间隔)|需不需要|用不用|要不要|有必要|必要吗|[也还就都先是要总我你]得(?![到了过很])",
+        r"需要(?!多|几|等|间隔)|(?<![不想只主重须定])要(?=[^?!,。了]{1,8}[吗么](?:[?!,。]|$))|需不需要|用不用|要不要|有必要|必要吗|[也还就都先是要总我你]得(?![到了过很])",
     ),
     (
         Force.SHOULD,
@@ -71,10 +71,11 @@ def modality_in_chinese(han: str) -> Modality:
     asking = _asking(text)
     if asking is Asking.NOTHING:
         return NONE
+    is_limit = "最晚" in text or "最迟" in text  # By when one may is by when one must.
     forces = {
         force
         for force, needed, pattern in _COMPILED
-        if not signs.isdisjoint(needed) and pattern.search(text)
+        if not is_limit and not signs.isdisjoint(needed) and pattern.search(text)
     }
     tenses = frozenset(() if signs.isdisjoint(_SIGNS_OF_TENSES) else _tenses(text))
     return Modality(asking, frozenset(forces), tenses)

@@ -60,7 +60,10 @@ _PHRASES = (
     (Force.NEED, r"needs?|needed|necessary|essential|supposed to"),
     (
         Force.MAY,
-        r"able to|allowed|permitted|permissible|possible(?! (?:to )?that)|eligible|ok|okay",
+        (
+            r"able to|allowed|permitted|permissible|legal|lawful|possible(?! (?:to )?that)|eligible"
+            r"|ok|okay"
+        ),
     ),
     (
         Force.SHOULD,
@@ -70,8 +73,8 @@ _PHRASES = (
 _PHRASE = tuple((force, re.compile(rf" (?:{pattern}) ")) for force, pattern in _PHRASES)
 _CUES = frozenset(
     "have has had required mandatory compulsory obligatory obliged need needs needed necessary "
-    "essential supposed able allowed permitted permissible possible eligible ok okay worth "
-    "worthwhile advisable recommended advised idea better".split()
+    "essential supposed able allowed permitted permissible legal lawful possible eligible ok okay "
+    "worth worthwhile advisable recommended advised idea better".split()
 )
 """Without one of these there is no such phrase."""
 _UP_TO_HERE = re.compile(r" (?:if|when|because|that|who|which|since|unless|while|although) .*")
@@ -208,7 +211,7 @@ def _is_unreal(words: list[str], at: int) -> bool:
 
 def _tenses(words: list[str], at: int) -> set[Tense]:
     if at < 0:
-        return {Tense.DID} if any(map(_is_done, words[1:3])) else set()
+        return {Tense.DID} if any(map(_is_done, words[1:5])) else set()
     word, behind = words[at], words[at + 1 : at + 1 + _REACH]
     if _is_unreal(words, at):
         return {Tense.MIGHT}

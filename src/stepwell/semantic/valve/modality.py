@@ -50,8 +50,7 @@ def modality(asked: Reading, stored: Reading) -> Difference | None:
         return None
     are_whether = mine.asking is theirs.asking is Asking.WHETHER
     if _forces_differ(mine, theirs, are_whether=are_whether) and not (
-        # What one may not do one must not do.
-        asked.fact(denials).words and stored.fact(denials).words
+        _is_denied(asked) and _is_denied(stored)  # What one may not do one must not do.
     ):
         return _difference(mine.forces, theirs.forces)
     if Asking.CAUSE not in (mine.asking, theirs.asking) and _times_differ(
@@ -63,12 +62,15 @@ def modality(asked: Reading, stored: Reading) -> Difference | None:
     return None
 
 
+def _is_denied(reading: Reading) -> bool:
+    return any(word == "not" or word[0] in "不没" for word in reading.fact(denials).words)
+
+
 def _forces_differ(mine: Modality, theirs: Modality, *, are_whether: bool) -> bool:
     apart = _APART if are_whether else _ALWAYS_APART
-    more, less = mine.forces - theirs.forces, theirs.forces - mine.forces
-    return bool(more and less) and all(
-        frozenset((one, other)) in apart for one in more for other in less
-    )
+    if not mine.forces.isdisjoint(theirs.forces) or not (mine.forces and theirs.forces):
+        return False
+    return all(frozenset((one, other)) in apart for one in mine.forces for other in theirs.forces)
 
 
 def _times_differ(mine: Modality, theirs: Modality, *, are_whether: bool) -> bool:

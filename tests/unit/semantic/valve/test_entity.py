@@ -98,6 +98,7 @@ OTHER = [
     ("What are the benefits of fasting?", "What are the risks of fasting?"),
     ("How do I change my nickname?", "How do I change my password?"),
     ("Write a formal toast", "Write a funny toast"),
+    ("Sum it up in one sentence", "Sum it up in one paragraph"),
     ("Write a haiku about rain", "Write a limerick about rain"),
     ("天鹅的重量是多少", "天鹅的速度是多少"),
     ("一个梨有多少热量", "一个梨有多少脂肪"),

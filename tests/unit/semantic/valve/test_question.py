@@ -127,6 +127,7 @@ ALIKE = [
     ("票多少钱", "票价是多少"),
     ("How much is a ticket?", "What amount do I pay for a ticket?"),
     ("Who do I call about a leak?", "How do I report a leak?"),
+    ("How old must I be to sail?", "At what age can I sail?"),
     ("What number of birds live here?", "How many birds live here?"),
     ("How many days of leave do I get?", "How much leave do I get?"),
     ("油漆多久能干", "油漆几个小时能干"),
