@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from stepwell.semantic.valve.antonym import antonym
+from stepwell.semantic.valve.code import code
 from stepwell.semantic.valve.date import date
 from stepwell.semantic.valve.difference import Difference
 from stepwell.semantic.valve.entity import entity
@@ -22,6 +23,7 @@ Check = Callable[[Reading, Reading], Difference | None]
 
 CHECKS: tuple[Check, ...] = (
     language,
+    code,
     number,
     date,
     negation,
