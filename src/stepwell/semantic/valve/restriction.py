@@ -53,6 +53,7 @@ _ONE_THING = {
             "laptop notebook",
             "telly tv television",
             "day night",
+            "autumn fall",
         )
     )
     for word in words.split()

@@ -12,6 +12,8 @@ SAME = [
     ("live in the U.K.", "live in Britain"),
     ("the French language", "the language of France"),
     ("Is NYC expensive?", "Is New York expensive?"),
+    ("sales tax in Austin, TX", "sales tax in Austin, Texas"),
+    ("Is rent control legal in CA?", "Is rent control legal in California?"),
     ("What does NASA do?", "What does nasa do?"),
     ("What is artificial intelligence?", "What is AI?"),
     ("Tell me about Donald Trump", "Tell me about Trump"),

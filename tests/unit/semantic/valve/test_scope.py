@@ -62,6 +62,7 @@ DIFFERENT = [
 ]
 
 ALIKE = [
+    ("Which birds migrate in the fall?", "Which birds migrate in autumn?"),
     ("How do I delete all emails?", "How do I delete every email?"),
     ("What is the most expensive city?", "Which city is the most expensive?"),
     ("Which city is the priciest of all?", "Which city is the priciest?"),
