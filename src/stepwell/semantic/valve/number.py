@@ -24,7 +24,7 @@ def number(asked: Reading, stored: Reading) -> Difference | None:
         found = _other_unit(one, other) or _other_role(one, other) or _other_sum(asked, stored)
         if found is not None:
             return found
-    return _other_measure(asked, stored)
+    return _other_measure(asked, stored) or _other_bits(asked, stored)
 
 
 Value = tuple[str, bool]
@@ -139,9 +139,28 @@ def _other_measure(asked: Reading, stored: Reading) -> Difference | None:
         return None
     for unit in _lacking(one, other):
         for counterpart in _lacking(other, one):
-            if unit.measures == counterpart.measures:
+            if _quality(unit) == _quality(counterpart):
                 return Difference(Kind.NUMBER, unit.name, counterpart.name)
     return None
+
+
+def _quality(unit: Unit) -> str:
+    """Return what a unit measures; how much of a thing there is, is told by mass or by volume."""
+    return "mass" if unit.measures == "volume" else unit.measures
+
+
+_BITS_OR_BYTES = re.compile(r"(?<![A-Za-z])(?:[KMGT]i?([Bb])|k(B))(?=ps\b|/s\b|p/s\b|(?![A-Za-z]))")
+"""``MB`` and ``Mb``. In small letters it may be either."""
+
+
+def _other_bits(asked: Reading, stored: Reading) -> Difference | None:
+    one, other = asked.fact(_bits_or_bytes), stored.fact(_bits_or_bytes)
+    return Difference(Kind.NUMBER, one, other) if one and other and one != other else None
+
+
+def _bits_or_bytes(reading: Reading) -> str:
+    found = {small or "B" for small, _ in _BITS_OR_BYTES.findall(reading.prose)}
+    return {"b": "bits", "B": "bytes"}[found.pop()] if len(found) == 1 else ""
 
 
 def _lacking(units_of_one: frozenset[Unit], others: frozenset[Unit]) -> list[Unit]:
@@ -155,12 +174,16 @@ _ALSO_WORDS = frozenset(
     "ton meg gig".split()
 )
 _MIN_LENGTH = {LATIN: 3, HAN: 2}
-"""Shorter words are units only behind a number."""
+"""Shorter words are units only behind a number, but for these."""
+_SHORT = frozenset("kg km cm mm ml mg oz lb ft kb gb tb kw".split())
 
 _BEFORE_TIME = frozenset("a an one per each every many 1".split())
 """Days and years are spoken of in many ways; behind these they are amounts."""
 
-_CHINESE_TIME = re.compile("(?:[一每几整]|多少)个?(天|日|周|星期|礼拜|月|年|小时|分钟)")
+_CHINESE_UNIT = re.compile(
+    "(?:[一每几整]|多少)个?(天|日|周|星期|礼拜|月|年|小时|分钟|斤|公斤|千克|克|吨|磅|盎司|平方米|平米|平方公里"
+    "|亩|公顷|公里|千米|英里|米|厘米|毫米|英尺|英寸|升|毫升|加仑|美元|美金|欧元|英镑|日元|港币|卢布)"
+)
 
 
 def _measures(reading: Reading) -> frozenset[Unit]:
@@ -170,7 +193,7 @@ def _measures(reading: Reading) -> frozenset[Unit]:
         pairs = zip(("", *(word.text for word in reading.words)), reading.words, strict=False)
         found.update(units()[word.text] for before, word in pairs if _is_measure(before, word))
     if not reading.prose.isascii():
-        found.update(units()[unit] for unit in _CHINESE_TIME.findall(reading.prose))
+        found.update(units()[unit] for unit in _CHINESE_UNIT.findall(reading.prose))
     return frozenset(found)
 
 
@@ -180,4 +203,4 @@ def _is_measure(before: str, word: Word) -> bool:
         return False
     if unit.measures == "time" and before not in _BEFORE_TIME:
         return False
-    return len(word.text) >= _MIN_LENGTH.get(word.script, 99)
+    return len(word.text) >= _MIN_LENGTH.get(word.script, 99) or word.text in _SHORT

@@ -72,6 +72,9 @@ SAME = [
     ("五公里", "5 km"),
     ("两本書", "两本书"),
     ("Is marriage worth it these days?", "Is marriage worth it this year?"),
+    ("Is 5MB enough?", "Is 5 mb enough?"),
+    ("How many kilos is a goat?", "How many kg is a goat?"),
+    ("一公斤核桃多少钱", "一千克核桃多少钱"),
 ]
 
 OTHER = [
@@ -115,6 +118,12 @@ OTHER = [
     ("四加五", "四乘五"),
     ("借一万一天的利息", "借一万一个月的利息"),
     ("How much does one week cost?", "How much does one month cost?"),
+    ("How many MB is a song?", "How many Mb is a song?"),
+    ("Is 20 MB/s fast?", "Is 20 Mb/s fast?"),
+    ("How many kg is a goat?", "How many lb is a goat?"),
+    ("How many mg are in a dose?", "How many ml are in a dose?"),
+    ("一斤核桃多少钱", "一公斤核桃多少钱"),
+    ("每平方米租金多少", "每亩租金多少"),
 ]
 
 
