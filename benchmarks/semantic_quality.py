@@ -1,14 +1,16 @@
 """How often the semantic layer serves what it should, and what it must not.
 
-Labelled pairs of questions, read in place (none of their text is in this repository): the answer to
-one is stored, the other is asked. Of the pairs with one answer, how many are served (should-hits);
-of those with two, how many (wrong hits): by set, language, kind of trap and level, beside a bare
-cosine with the same embedder, and beside GPTCache, if an interpreter that has it is named.
+Labelled pairs of questions, public sets (read in place: none of their text is in this repository)
+and our own. The answer to one is stored, the other is asked. Of the pairs with one answer, how many
+are served (should-hits); of those with two, how many (wrong hits): by set, language, kind of trap
+and level, beside a bare cosine with the same embedder, and beside GPTCache, if an interpreter that
+has it is named.
 
     python benchmarks/semantic_quality.py [--smoke] [--json OUT] [--data DIR] [--cache DIR]
-        [--gptcache PYTHON]
+        [--gptcache PYTHON] [--most PAIRS]
 
-DIR is by default ``$STEPWELL_BENCH_DATA``, or ``../shared/data`` beside the project.
+DIR is by default ``$STEPWELL_BENCH_DATA``, or ``../shared/data`` beside the project. ``--most`` takes
+so many pairs of each set, its first; the shared sets are in random order.
 """
 
 import asyncio
@@ -49,6 +51,9 @@ from stepwell.semantic.valve.valve import difference
 DATA = Path(__file__).parents[2] / "shared" / "data"
 OWN = Path(__file__).parents[1] / "tests" / "data" / "question_pairs.jsonl"
 """By the hands that wrote the rules: to see that it runs."""
+
+LOOK_ALIKES = tuple(sorted((Path(__file__).parent / "data").glob("look_alikes_*.jsonl")))
+"""By hands that had not seen the rules; ``data/README.md`` says which have been tuned on."""
 
 LEVELS = get_args(Level)
 SMOKE_PAIRS = 60
@@ -298,9 +303,12 @@ def main() -> None:
         data="folder with the labelled sets",
         cache="folder in which vectors are kept",
         gptcache="interpreter that has GPTCache installed",
+        most="pairs of a set at most; all by default",
     )
     kept = None if options.cache is None else Path(options.cache)
     sets = _sets(Path(options.data or os.environ.get("STEPWELL_BENCH_DATA") or DATA))
+    if options.most is not None:
+        sets = {name: pairs[: int(options.most)] for name, pairs in sets.items()}
     if options.smoke:
         sets = {name: sets[name][:SMOKE_PAIRS] for name in sets if name in (*TRAPS, OWN.stem)}
     model_id = facts(E5).model_id
@@ -332,7 +340,8 @@ def _sets(data: Path) -> dict[str, list[Labelled]]:
     paths = sorted((data / "pairs").glob("*.jsonl"))
     if not paths:
         print(f"no pairs in {data}: our own only, which measure nothing; --data names a folder")
-        return {OWN.stem: list(load(OWN))}
+        paths = [OWN]
+    paths = [*LOOK_ALIKES, *paths]
     loaded = {path.stem: list(load(path)) for path in paths if path.stem not in EXTENDED}
     return {name: pairs for name, pairs in loaded.items() if pairs}
 
