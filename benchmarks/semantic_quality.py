@@ -9,8 +9,8 @@ has it is named.
     python benchmarks/semantic_quality.py [--smoke] [--json OUT] [--data DIR] [--cache DIR]
         [--gptcache PYTHON] [--most PAIRS]
 
-DIR is by default ``$STEPWELL_BENCH_DATA``, or ``../shared/data`` beside the project. ``--most`` takes
-so many pairs of each set, its first; the shared sets are in random order.
+DIR is by default ``$STEPWELL_BENCH_DATA``, or ``../shared/data`` beside the project. ``--most``
+takes so many pairs of each set, its first; the shared sets are in random order.
 """
 
 import asyncio
