@@ -9,6 +9,7 @@ from stepwell.semantic.valve.opposites import Opposites, opposed, shipped
 from stepwell.semantic.valve.outline import outline
 from stepwell.semantic.valve.reading import Reading
 from stepwell.semantic.valve.settings import reset
+from stepwell.semantic.valve.undone import undone
 
 
 def compare_by(opposites: Opposites) -> Callable[[Reading, Reading], Difference | None]:
@@ -32,6 +33,6 @@ def compare_by(opposites: Opposites) -> Callable[[Reading, Reading], Difference 
 def antonym(asked: Reading, stored: Reading) -> Difference | None:
     """Compare by the opposites that come with the package, and by what is done to a thing."""
     found = compare_by(shipped())(asked, stored)
-    if found is None and (words := reset(asked, stored)) is not None:
+    if found is None and (words := reset(asked, stored) or undone(asked, stored)) is not None:
         return Difference(Kind.ANTONYM, *words)
     return found

@@ -131,7 +131,7 @@ def preposition(asked: Reading, stored: Reading) -> Difference | None:
     if max(len(asked.words), len(stored.words)) > _LONGEST:
         return None
     mine, theirs = asked.fact(uses), stored.fact(uses)
-    for governed in mine.keys() & theirs.keys():
+    for governed in sorted(mine.keys() & theirs.keys()):
         ours, others = mine[governed], theirs[governed]
         if ours == others or not _all_apart(ours, others):
             continue

@@ -74,6 +74,14 @@ DIFFERENT = [
     ("A one-way ferry to Bergen", "A round trip ferry to Bergen"),
     ("首班渡轮几点开", "末班渡轮几点开"),
     ("面条太咸了", "面条太淡了"),
+    ("How do I ban a guest?", "How do I unban a guest?"),
+    ("How do I arm the siren?", "How do I disarm the siren?"),
+    ("How do I book a court?", "How do I cancel a court?"),
+    ("How do I renew my pass?", "How do I stop renewing my pass?"),
+    ("存折怎么挂失", "存折怎么解挂"),
+    ("学校怎么选课", "学校怎么退课"),
+    ("怎么续费乐园年卡", "怎么取消乐园年卡续费"),
+    ("同城搬家多少钱", "异地搬家多少钱"),
 ]
 
 ALIKE = [
@@ -103,6 +111,9 @@ ALIKE = [
     ("上海有哪些大学", "下列哪些大学在上海"),
     ("大家都喜欢什么", "人们喜欢什么"),
     ("大象比老鼠大吗", "老鼠比大象小吗"),
+    ("How do I cancel the renewal of my pass?", "How do I stop my pass from renewing?"),
+    ("取消绑定", "解绑"),
+    ("怎么关闭取消年卡", "怎么关闭年卡"),
 ]
 
 
