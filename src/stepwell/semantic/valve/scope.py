@@ -4,6 +4,7 @@ import re
 from enum import Enum, auto
 
 from stepwell.semantic.valve.alignment import are_stories
+from stepwell.semantic.valve.condition import condition
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.outline import outline
 from stepwell.semantic.valve.reading import Reading
@@ -209,7 +210,7 @@ def scope(asked: Reading, stored: Reading) -> Difference | None:
         and not are_stories(outline(asked), outline(stored))
     ):
         return Difference(Kind.SCOPE, _names(mine), _names(theirs))
-    words = other_standing(asked, stored) or restricted(asked, stored)
+    words = other_standing(asked, stored) or restricted(asked, stored) or condition(asked, stored)
     return Difference(Kind.SCOPE, *words) if words else None
 
 
