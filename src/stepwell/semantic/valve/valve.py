@@ -7,6 +7,7 @@ from stepwell.semantic.valve.code import code
 from stepwell.semantic.valve.date import date
 from stepwell.semantic.valve.difference import Difference
 from stepwell.semantic.valve.entity import entity
+from stepwell.semantic.valve.inquired import inquired
 from stepwell.semantic.valve.language import language
 from stepwell.semantic.valve.literal import literal
 from stepwell.semantic.valve.modality import modality
@@ -32,6 +33,7 @@ CHECKS: tuple[Check, ...] = (
     scope,
     order,
     preposition,
+    inquired,
     question,
     entity,
 )
