@@ -14,6 +14,11 @@ _PHRASES = frozenset(("with", "without", "as", "on", "despite", "during"))
 """Before what one has or is. Behind all but "as" more than one word must stand: of one word alone
 another check decides. But for "as" they are conditions only where yes or no is asked for."""
 _NOT_COUNTED = frozenset("a an the my your our his her their this that then please".split())
+_SHAPE = re.compile(
+    r"in (?:an? |one |a single |two |three )?(?:sentences?|words?|paragraphs?|lines?|tweet|table"
+    r"|bullet points|json|xml|csv|yaml|markdown|html)(?= [,.?!]|$)"
+)
+"""In what shape the answer is to come, which is a condition, too."""
 _WHETHER = frozenset(
     "know tell check see ask wonder sure idea out find me determine verify confirm say test".split()
 )
@@ -36,6 +41,7 @@ _CHINESE = re.compile(
     r"(?:如果|要是|假如|假设|倘若|一旦)[^,。?!]{2,}?(?:的话|[,。?!]|(?=还?可以|还?能|可不可以|怎么|怎样|如何)|$)"
     r"|(?:^|[,。?!])[^,。?!]{1,8}?(?:的时候|期间|的情况下|的话)"
     r"|(?:没有|没带|不带|带着?)[^,。?!]{1,6}?(?=可以|能|怎么|如何|要)"
+    r"|用(?:表格|列表|一句话|两句话|一段话|一个词|大白话|json|xml|csv)(?:来|的形式)?"
     r"|周末|节假日|法定假日|春节|国庆|晚上|夜里"
 )
 _SAID_BY_THE_WAY = re.compile(
@@ -85,6 +91,8 @@ def _end(longer: Outline, at: int) -> int:
         while end < len(longer.tokens) and longer.tokens[end].script is not SYMBOL:
             end += 1
         return end if end > at + 2 else 0
+    if text == "in" and (shape := _SHAPE.match(" ".join(longer.texts[at:]))):
+        return at + len(shape[0].split())
     if text not in _PHRASES or (text != "as" and longer.texts[0] not in _AUXILIARIES):
         return 0
     start = at + 1

@@ -51,6 +51,8 @@ SAME = [
     ("How many calories are in a pear?", "How many kcal has a pear?"),
     ("天鹅多重", "天鹅的重量是多少"),
     ("断食的好处", "断食有什么优点"),
+    ("Give me a list of moons", "Name the moons in a list"),
+    ("Explain tides in detail", "Explain the tides thoroughly"),
 ]
 
 OTHER = [
@@ -107,6 +109,12 @@ OTHER = [
     ("这部剧的导演是谁", "这部剧的主演是谁"),
     ("断食的好处", "断食的坏处"),
     ("写一段正式的祝酒词", "写一段幽默的祝酒词"),
+    ("Show the moons as a table", "Show the moons as a list"),
+    ("Explain tides in one sentence", "Explain tides in one paragraph"),
+    ("Explain tides in detail", "Explain tides briefly"),
+    ("Name the moons as CSV", "Name the moons in YAML"),
+    ("用文言文写日记", "用白话文写日记"),
+    ("简要介绍月亮", "详细介绍月亮"),
 ]
 
 

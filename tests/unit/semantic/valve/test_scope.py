@@ -49,6 +49,9 @@ DIFFERENT = [
     ("动物园开门吗", "动物园周末开门吗"),
     ("可以退货吗", "如果拆了封条可以退货吗"),
     ("能吃螃蟹吗", "发烧的时候能吃螃蟹吗"),
+    ("Explain tides", "Explain tides in one sentence"),
+    ("Explain tides", "In one sentence, explain tides"),
+    ("解释潮汐", "用一句话解释潮汐"),
     # Chinese.
     ("哪些母鸡至少下了两个蛋", "哪些母鸡只下了两个蛋"),
     ("哪些母鸡最多下了两个蛋", "哪些母鸡正好下了两个蛋"),
