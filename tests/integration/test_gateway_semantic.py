@@ -186,6 +186,24 @@ async def test_odd_texts_are_answered(start_semantic: StartGateway, text: str) -
         assert near.headers["x-cache"] == "MISS"
 
 
+@pytest.mark.parametrize("text", [STORED, STORED_ZH])
+async def test_the_same_words_at_another_temperature(
+    start_semantic: StartGateway, text: str
+) -> None:
+    """Within the tolerance it is the same question, at every level; beyond it is another."""
+    async with start_semantic() as gateway:
+        await fill(gateway, text, temperature=0.7)
+        for level in ("general", "strict"):
+            near = await gateway.ask(
+                text.replace(" ", "  "),
+                temperature=0.75,
+                headers={"X-Stepwell-Level": level, "Cache-Control": "no-store"},
+            )
+            assert near.headers["x-cache"] == "HIT"
+        far = await gateway.ask(text, temperature=0.9, headers={"Cache-Control": "no-store"})
+        assert far.headers["x-cache"] == "MISS"
+
+
 async def test_a_caller_tightens(start_semantic: StartGateway) -> None:
     """By a level or a similarity; what cannot be read is refused."""
     async with start_semantic() as gateway:

@@ -4,10 +4,15 @@ import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
+from typing import IO
 
 LOG_LINES = 40
 """How much of what the child said is remembered, for when it fails."""
+
+LINE_BYTES = 4_096
+"""Of a longer line the rest counts as another."""
 
 
 class Child:
@@ -42,7 +47,7 @@ class Child:
         )
         self._log: deque[bytes] = deque(maxlen=LOG_LINES)
         self._listener = threading.Thread(
-            target=self._log.extend, args=(self._process.stderr,), daemon=True
+            target=self._log.extend, args=(_lines(self._process.stderr),), daemon=True
         )
         self._listener.start()
         self._write(settings + b"\n")
@@ -97,3 +102,9 @@ class Child:
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # it has ended already, which `ready_line` reports
+
+
+def _lines(stream: IO[bytes] | None) -> Iterator[bytes]:
+    """Yield the lines of ``stream``; one that is too long in pieces."""
+    while stream is not None and (line := stream.readline(LINE_BYTES)):
+        yield line

@@ -86,6 +86,10 @@ def run(options: argparse.Namespace) -> int:
     """Analyze."""
     if options.max_entries < 1:
         raise ConfigError(f"--max-entries is {options.max_entries}; allowed: 1 and more.")
+    if options.html is not None and options.html == options.json:
+        raise ConfigError(
+            f"--html and --json are both {options.html}; give each a file of its own."
+        )
     with needs("semantic"):
         figures = asyncio.run(_analyze(read_settings(options), options))
         _tell(figures, options)

@@ -132,7 +132,7 @@ def _vocabulary(one: Read, other: Read, same: tuple[Flags, Flags]) -> Floats:
             max(shared),
             min(shared),
             digits[0] != digits[1],
-            sorted(one.ids) == sorted(other.ids),
+            sorted(one.ids) == sorted(other.ids) and not np.array_equal(one.ids, other.ids),
             abs(lengths[0] - lengths[1]),
             sum(lengths),
         ],

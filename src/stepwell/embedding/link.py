@@ -68,6 +68,11 @@ class Link(asyncio.Protocol):
         self._asked[self._number] = take, self._clock()
         self._transport.write(frame(make(self._number)))
 
+    def give_up(self) -> None:
+        """Break the connection; nobody waits for its greeting any more."""
+        self.greeted.cancel()
+        self.close()
+
     def close(self) -> None:
         """Break the connection."""
         if self._transport is not None:

@@ -94,6 +94,8 @@ class RemoteEmbedder:
             EmbeddingTimeout: As `embed`.
             EmbeddingError: As `embed`; the model cannot compare.
         """
+        if self._judge(one) is not None or self._judge(other) is not None:
+            return None
         first, second = sorted((readable(one), readable(other)))
         pair = first, second
         return (await self._pairs.of([pair]))[pair]
@@ -174,10 +176,10 @@ class RemoteEmbedder:
                 await loop.create_unix_connection(lambda: link, self._socket)
                 await link.greeted
         except OSError as error:  # a timeout is one
-            link.close()
+            link.give_up()
             raise EmbeddingError(f"the embedder is not there: {error}") from error
         except BaseException:
-            link.close()
+            link.give_up()
             raise
         return link
 

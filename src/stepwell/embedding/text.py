@@ -5,6 +5,9 @@ from stepwell.core.vectors import Unfit
 CHARACTERS_PER_TOKEN = 16
 """No piece of the bundled vocabularies is longer."""
 
+MAX_CHARACTERS = 65_536
+"""Longer texts are over any window, however many of them are blanks; two of them fit a frame."""
+
 
 def readable(text: str) -> str:
     """Return ``text`` with lone surrogates, which no encoding has, as replacement characters."""
@@ -20,6 +23,8 @@ def plainly_unfit(text: str, window_tokens: int) -> Unfit | None:
 
     Costs one pass over the text.
     """
+    if len(text) > MAX_CHARACTERS:
+        return Unfit.EMPTY if text.isspace() else Unfit.OVER_WINDOW
     words = text.split()
     if not words:
         return Unfit.EMPTY

@@ -58,6 +58,8 @@ class Comparison:
             level: How alike they must be.
             started: When the lookup began, by the clock's monotonic time.
         """
+        if asked == match.text:
+            return None
         try:
             async with asyncio.timeout(self._left(started)):
                 score = await self._comparer.score(asked, match.text)

@@ -32,6 +32,9 @@ MAX_CANDIDATES = 8
 MAX_ROWS_ON_LOOP = 10_000
 """Comparing with more takes a millisecond or longer."""
 
+MAX_CHARACTERS_ON_LOOP = 500
+"""Of a question. What the valve finds in a longer one may take it milliseconds."""
+
 MAX_LEARNING = 1_000
 """Entries whose words wait to be embedded; what comes beyond is found again by `follow`."""
 
@@ -139,7 +142,7 @@ class SemanticLayer:
         candidates = await self._search(phrasing.partition, vector)
         if not candidates:
             return NoMatch("nothing-near")
-        chosen = self._choose(phrasing, terms, candidates)
+        chosen = await self._chosen(phrasing, terms, candidates)
         if isinstance(chosen, NoMatch):
             return chosen
         doubt = await self._doubt(phrasing, terms, chosen, started)
@@ -164,6 +167,18 @@ class SemanticLayer:
         if self._index.cost_hint(partition) <= MAX_ROWS_ON_LOOP:
             return search(partition, vector, MAX_CANDIDATES, now)
         return await asyncio.to_thread(search, partition, vector, MAX_CANDIDATES, now)
+
+    async def _chosen(
+        self, phrasing: Phrasing, terms: Terms, candidates: Sequence[Candidate]
+    ) -> Match | NoMatch:
+        """Return what `_choose` does; of long texts, on a thread.
+
+        What it reads of judgements changes on the loop meanwhile, a dictionary's entry at a time.
+        """
+        texts = (phrasing.text, *(candidate.text for candidate in candidates))
+        if max(map(len, texts)) <= MAX_CHARACTERS_ON_LOOP:
+            return self._choose(phrasing, terms, candidates)
+        return await asyncio.to_thread(self._choose, phrasing, terms, candidates)
 
     def _choose(
         self, phrasing: Phrasing, terms: Terms, candidates: Sequence[Candidate]

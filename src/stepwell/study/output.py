@@ -1,6 +1,7 @@
 """Files that are there whole, or not at all."""
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,12 +18,19 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
     """Give a file to write, which takes the place of ``path`` when the block ends well.
 
     Whoever reads ``path`` sees the old file or the new one; after an error it is the old one.
-    What is no plain file, such as ``/dev/stdout``, is written as it is.
+    What is no plain file, such as a pipe, is written as it is, and so are this process's own
+    streams (``/dev/stdout``), wherever they have been led: behind what is there already.
 
     Raises:
         ConfigError: The file cannot be written.
     """
     try:
+        descriptor = _own_descriptor(path)
+        if descriptor is not None:
+            # Where it stands, not at the beginning of the file that it may be.
+            with os.fdopen(os.dup(descriptor), "wb") as stream:
+                yield stream
+            return
         if path.exists() and not path.is_file():
             with path.open("wb") as plain:
                 yield plain
@@ -47,6 +55,19 @@ def _aside(path: Path) -> Iterator[BinaryIO]:
         with suppress(OSError):
             os.unlink(name)  # noqa: PTH108
         raise
+
+
+_OWN = re.compile(r"/dev/(?:stdin|stdout|stderr|fd/(\d+))|/proc/self/fd/(\d+)")
+_STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
+
+
+def _own_descriptor(path: Path) -> int | None:
+    """Return which open file of this process ``path`` names; ``None``: it names none."""
+    found = _OWN.fullmatch(str(path))
+    if found is None:
+        return None
+    number = found[1] or found[2]
+    return _STREAMS[found[0]] if number is None else int(number)
 
 
 def _umask() -> int:

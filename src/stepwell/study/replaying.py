@@ -1,5 +1,6 @@
 """A trace, played to caches of every level; hits are judged by the names of the answers."""
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -150,6 +151,7 @@ class Replayer:
                 arm.begin(prepared)
             for question in block:
                 await self._ask(question)
+                await asyncio.sleep(0)  # else Ctrl-C would wait for the end
                 done += 1
                 self._take_sample(question, done)
             self._texts.settle()

@@ -62,10 +62,15 @@ def test_the_less_is_alike_the_less_sure_it_is() -> None:
     assert 0 < sure[-1] < 0.05
 
 
+@pytest.mark.parametrize("other", ["open the account", "open  the account", "openthe account"])
+def test_what_the_model_reads_as_one_text_is_one(other: str) -> None:
+    """However long it is, and though nothing of the kind was trained on."""
+    assert judge().score("open the account", other) == 1.0
+
+
 def test_the_order_does_not_matter() -> None:
     opinion = judge()
-    score = opinion.score("banana", "apple pie")
-    assert opinion.score("apple pie", "banana") == pytest.approx(score, rel=1e-4)
+    assert opinion.score("apple pie", "banana") == opinion.score("banana", "apple pie")
 
 
 @pytest.mark.parametrize("text", ["", "  ", "wh?t", "a" * 10_000, "b" * WINDOW_TOKENS])

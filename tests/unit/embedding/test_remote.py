@@ -1,6 +1,7 @@
 """The client of the host's embedder, against embedders of every kind of ill will."""
 
 import asyncio
+import gc
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -393,3 +394,32 @@ async def test_a_score_that_is_late(process: FakeProcess) -> None:
     assert await again == 0.5
     assert process.asked == ["a|b"]
     await client.aclose()
+
+
+async def test_what_no_frame_takes_is_not_sent(
+    process: FakeProcess, embedder: RemoteEmbedder
+) -> None:
+    """However it is made of blanks; what others have asked meanwhile is not harmed."""
+    blanks = "a" + " " * 1_200_000 + "b"
+    others = asyncio.create_task(embedder.embed(["a"]))
+    assert (await embedder.embed([blanks])).unfit == (Unfit.OVER_WINDOW,)
+    assert await embedder.score(blanks, "a") is None
+    assert await embedder.score("a", "") is None
+    await others
+    assert process.asked == ["a"]
+
+
+async def test_closing_while_it_is_not_greeted(process: FakeProcess) -> None:
+    """Nobody is left to hear that the connection broke."""
+    process.hello = b""
+    complaints: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told))
+    client = RemoteEmbedder(process.path, FACTS, budget_seconds=5)
+    asked = asyncio.create_task(client.embed(["a"]))
+    await process.until_connected()
+    await client.aclose()
+    with pytest.raises(EmbeddingError, match="closed"):
+        await asked
+    await asyncio.sleep(0)
+    gc.collect()
+    assert complaints == []

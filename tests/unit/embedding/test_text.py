@@ -3,13 +3,13 @@
 import pytest
 
 from stepwell.core.vectors import Unfit
-from stepwell.embedding.text import CHARACTERS_PER_TOKEN, plainly_unfit, readable
+from stepwell.embedding.text import CHARACTERS_PER_TOKEN, MAX_CHARACTERS, plainly_unfit, readable
 
 WINDOW = 8
 LONGEST = WINDOW * CHARACTERS_PER_TOKEN
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\t \u3000", "\u2028"])
+@pytest.mark.parametrize("text", ["", " ", "\n\t \u3000", "\u2028", " " * (MAX_CHARACTERS + 1)])
 def test_blanks_are_empty(text: str) -> None:
     assert plainly_unfit(text, WINDOW) is Unfit.EMPTY
 
@@ -20,7 +20,10 @@ def test_what_may_fit_is_left_to_the_model(text: str) -> None:
     assert plainly_unfit(text, WINDOW) is None
 
 
-@pytest.mark.parametrize("text", ["x" * (LONGEST + 1), "a b " * LONGEST, "长" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    ["x" * (LONGEST + 1), "a b " * LONGEST, "长" * 100_000, "a" + " " * MAX_CHARACTERS + "b"],
+)
 def test_what_cannot_fit_is_over_the_window(text: str) -> None:
     assert plainly_unfit(text, WINDOW) is Unfit.OVER_WINDOW
 

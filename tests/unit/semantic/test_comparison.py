@@ -38,14 +38,14 @@ class Comparer:
 
 
 async def doubt(
-    comparer: Comparer, level: Level = "general", *, spent: float = 0.0
+    comparer: Comparer, level: Level = "general", *, spent: float = 0.0, asked: str = "asked"
 ) -> tuple[Refused | None, int]:
     """Return the doubt and how many failures were told, after ``spent`` seconds of the lookup."""
     clock, events = HandClock(), Heard()
     comparison = Comparison(comparer, LEVELS, budget_seconds=0.05, clock=clock, events=events)
     started = clock.monotonic()
     clock.seconds += spent
-    found = await comparison.doubt("asked", MATCH, level, started)
+    found = await comparison.doubt(asked, MATCH, level, started)
     return found, len(events.of(Degraded))
 
 
@@ -82,3 +82,9 @@ async def test_it_has_what_is_left_of_the_lookups_time() -> None:
     refused, failures = await doubt(Comparer(1.0, held=True), spent=10.0)
     assert refused is not None
     assert failures == 1
+
+
+async def test_the_same_words_need_no_comparison() -> None:
+    """As at another temperature; even when there is no time left, or no embedder."""
+    comparer = Comparer(EmbeddingError("gone"))
+    assert await doubt(comparer, "strict", spent=10.0, asked=MATCH.text) == (None, 0)

@@ -445,3 +445,25 @@ async def test_the_best_candidate_is_compared() -> None:
     await bench.layer.lookup(make_phrasing("far"), GENERAL)
     assert comparer.asked == [(ASKED, STORED), ("closer", "close")]
     assert opinion.asked == [(ASKED, STORED)]
+
+
+async def test_long_texts_are_not_read_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of the two is long."""
+    places: list[int] = []
+
+    def read_and_tell(text: str) -> Reading:
+        places.append(threading.get_ident())
+        return read(text)
+
+    monkeypatch.setattr(layer, "read", read_and_tell)
+    long = f"{STORED} {'and boots ' * 60}"
+    for stored, asked, on_loop in (
+        (STORED, ASKED, True),
+        (long, ASKED, False),
+        (ASKED, long, False),
+    ):
+        bench = make_bench({})
+        await bench.store(stored)
+        places.clear()
+        await bench.layer.lookup(make_phrasing(asked), GENERAL)
+        assert {place == threading.get_ident() for place in places} == {on_loop}

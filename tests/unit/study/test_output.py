@@ -1,5 +1,7 @@
 """Files that are there whole, or not at all."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,23 @@ def test_what_is_no_file_is_written_as_it_is() -> None:
     with written_aside(Path("/dev/null")) as file:
         file.write(b"gone")
     assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_an_own_stream_is_written_where_it_stands(tmp_path: Path, name: str) -> None:
+    """Also if it was led to a file: what is there already stays, what follows comes behind."""
+    script = (
+        "import sys; from pathlib import Path; from stepwell.study.output import written_aside\n"
+        f"with written_aside(Path({name!r})) as file: file.write(b'rows\\n')"
+    )
+    out = tmp_path / "out"
+    with out.open("wb", buffering=0) as file:
+        file.write(b"before\n")
+        subprocess.run([sys.executable, "-c", script], stdout=file, check=True)
+        file.write(b"after\n")
+    assert out.read_bytes() == b"before\nrows\nafter\n"
+
+
+def test_a_stream_that_is_not_open() -> None:
+    with pytest.raises(ConfigError, match="cannot be written"), written_aside(Path("/dev/fd/999")):
+        pass

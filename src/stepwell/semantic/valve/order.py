@@ -169,7 +169,15 @@ def _is_passive(mine: Outline) -> bool:
 
 
 def order(asked: Reading, stored: Reading) -> Difference | None:
-    """Return the two things that have changed places."""
+    """Return the two things that have changed places, whichever text was asked."""
+    if asked.text <= stored.text:
+        return _order(asked, stored)
+    # What moved is counted from the first of the two: let it be the same one.
+    found = _order(stored, asked)
+    return None if found is None else Difference(found.kind, found.stored, found.asked)
+
+
+def _order(asked: Reading, stored: Reading) -> Difference | None:
     mine, theirs = asked.fact(roles), stored.fact(roles)
     words = other_voice(asked, stored) or other_doer(asked, stored)
     if words:
@@ -199,9 +207,7 @@ def _rebound(asked: Reading, stored: Reading) -> Difference | None:
     here, there = asked.fact(roles).neighbours, stored.fact(roles).neighbours
     if [word for word in here if word in there] == [word for word in there if word in here]:
         return None
-    # In one order, whichever was asked: what moved is counted from the first.
-    first, second = sorted((asked, stored), key=lambda reading: reading.text)
-    mine, theirs = first.fact(places), second.fact(places)
+    mine, theirs = asked.fact(places), stored.fact(places)
     found = exchanged(mine, theirs)
     # "A is higher than B" and "B is lower than A" are the same.
     if found is None or opposed(asked.fact(shipped().find), stored.fact(shipped().find)):
@@ -209,7 +215,7 @@ def _rebound(asked: Reading, stored: Reading) -> Difference | None:
     is_short = not (mine.is_long and theirs.is_long)
     if is_short and not (found[0].isdecimal() or _MUTUAL.isdisjoint(mine.folds + theirs.folds)):
         return None
-    one, other = found if first is asked else found[::-1]
+    one, other = found
     return _difference((one,), (other,))
 
 

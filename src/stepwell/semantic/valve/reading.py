@@ -158,7 +158,7 @@ _PLAIN = (
     rf"|(?P<number>(?:(?<![\w.])\.)?\d(?:{_SIGN}|[.,:/]\d|-[A-Z\d])*)"
     rf"|(?P<han>[{_CHINESE}]+)"
     rf"|(?P<abbreviation>{_LETTER}(?:\.{_LETTER})+(?!{_SIGN})\.?)"
-    rf"|(?P<latin>_*{_LETTER}{_SIGN}*(?:['\-&]{_SIGN}+|(?<=\d)\.\d{_SIGN}*)*)"
+    rf"|(?P<latin>(?<!_)_*{_LETTER}{_SIGN}*(?:['\-&]{_SIGN}+|(?<=\d)\.\d{_SIGN}*)*)"
     r"|(?P<symbol>\S)"
 )
 _WORD, _PLAIN_WORD = re.compile(rf"\s*+(?:{_IDENTIFIER}{_PLAIN})"), re.compile(rf"\s*+(?:{_PLAIN})")

@@ -1,5 +1,6 @@
 """Plays a log to caches of every level, and counts what they would have saved."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import get_args
 
@@ -96,6 +97,7 @@ class Analyzer:
                     arm.begin(prepared)
             for taken, cost in block:
                 await self._ask(taken, cost)
+                await asyncio.sleep(0)  # else Ctrl-C would wait for the end
             if self._texts is not None:
                 self._texts.settle()
             on_progress(self.findings.lines.read)

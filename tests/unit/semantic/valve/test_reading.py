@@ -158,6 +158,7 @@ def test_any_text(text: str) -> None:
         " 'a",
         '" ',
         "`",
+        "_",
         "a@",
         "/a",
         "「«",
