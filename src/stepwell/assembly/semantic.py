@@ -32,6 +32,7 @@ from stepwell.semantic.layer import SemanticLayer, Tolerances
 from stepwell.semantic.valve.antonym import compare_by
 from stepwell.semantic.valve.opposites import read_opposites
 from stepwell.semantic.valve.valve import CHECKS, Check
+from stepwell.semantic.valve.valve import load as load_valve
 from stepwell.telemetry import catalogue
 from stepwell.telemetry.gauges import Gauges
 
@@ -86,6 +87,7 @@ def build_semantic(
         ConfigError: A setting cannot be used.
     """
     table = settings.semantic
+    load_valve()  # Before anybody asks, not while somebody does.
     embedder = make_embedder(table, address)
     scratch = Path(tempfile.mkdtemp(prefix="stepwell-index-")) if data_dir is None else None
     base = data_dir / INDEX_DIRECTORY if data_dir is not None else scratch

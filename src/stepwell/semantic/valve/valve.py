@@ -16,7 +16,7 @@ from stepwell.semantic.valve.number import number
 from stepwell.semantic.valve.order import order
 from stepwell.semantic.valve.prepositions import preposition
 from stepwell.semantic.valve.question import question
-from stepwell.semantic.valve.reading import Reading
+from stepwell.semantic.valve.reading import Reading, read
 from stepwell.semantic.valve.scope import scope
 
 Check = Callable[[Reading, Reading], Difference | None]
@@ -64,3 +64,13 @@ def difference(
 ) -> Difference | None:
     """Return the first difference found, or ``None``: nothing speaks against one answer."""
     return next(differences(asked, stored, checks), None)
+
+
+def load() -> None:
+    """Read the tables and the Chinese dictionary: 0.1 s that the first comparison would take."""
+    for one, other in (
+        ("How far is 3 km?", "How far is 3 miles?"),
+        ("三公里多远？", "三英里多远？"),
+    ):
+        for _ in differences(read(one), read(other)):
+            pass
