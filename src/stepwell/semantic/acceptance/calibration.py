@@ -70,6 +70,7 @@ a hit. `stepwell tune` finds better ones."""
 class _Level(msgspec.Struct, forbid_unknown_fields=True):
     similarity: float
     score: float
+    uncompared: float
 
 
 class _Levels(msgspec.Struct, forbid_unknown_fields=True):
@@ -119,7 +120,10 @@ def _calibration(found: _File, *, compares: bool) -> Calibration:
         {level: asked.similarity for level, asked in levels.items()},
         found.reuse,
         prior,
-        compared=Compared({level: asked.score for level, asked in levels.items()}, alone),
+        compared=Compared(
+            {level: asked.score for level, asked in levels.items()},
+            {level: asked.uncompared for level, asked in levels.items()},
+        ),
     )
 
 
