@@ -27,6 +27,8 @@ class Kind(StrEnum):
     """The same words in other roles: from A to B, from B to A."""
     SCOPE = "scope"
     """Which, how many of them: all, some, only, except."""
+    INSTRUCTION = "instruction"
+    """How to answer, or in what manner, said by one text alone."""
     QUESTION = "question"
     """Another kind of question: how, why, when, who."""
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import rjieba
 
 from stepwell.semantic.valve.cutting import cut
+from stepwell.semantic.valve.invisible import shown
 from stepwell.semantic.valve.tables import simplified
 
 MAX_CHARACTERS = 20_000
@@ -107,12 +108,16 @@ class Reading:
 
 def read(text: str) -> Reading:
     """Return ``text`` as the valve reads it. Linear; some 20 us for a question of 20 words."""
-    prose, literals = cut(text[:MAX_CHARACTERS])
+    prose, literals = cut(shown(text[:MAX_CHARACTERS]))
     return _read(text, prose, literals)
 
 
 def _open(reading: Reading) -> Reading:
-    return _read(reading.text, reading.text[:MAX_CHARACTERS], ()) if reading.literals else reading
+    return (
+        _read(reading.text, shown(reading.text[:MAX_CHARACTERS]), ())
+        if reading.literals
+        else reading
+    )
 
 
 def _vocabulary(reading: Reading) -> frozenset[str]:

@@ -8,6 +8,7 @@ from stepwell.semantic.valve.date import date
 from stepwell.semantic.valve.difference import Difference
 from stepwell.semantic.valve.entity import entity
 from stepwell.semantic.valve.inquired import inquired
+from stepwell.semantic.valve.instruction import instruction
 from stepwell.semantic.valve.language import language
 from stepwell.semantic.valve.literal import literal
 from stepwell.semantic.valve.modality import modality
@@ -34,6 +35,7 @@ CHECKS: tuple[Check, ...] = (
     order,
     preposition,
     inquired,
+    instruction,
     question,
     entity,
 )
