@@ -26,8 +26,9 @@ from peers import start_gateway, start_upstream
 from processes import exit_on_sigterm, leave_the_first_cpu
 from report import parse_arguments, print_table, write
 
+from stepwell.assembly.deciding import calibration_of
 from stepwell.assembly.environment import cache_dir
-from stepwell.assembly.semantic import calibration_of, make_comparison
+from stepwell.assembly.semantic import make_comparison
 from stepwell.assembly.settings_semantic import Semantic
 from stepwell.core.clock import SystemClock
 from stepwell.core.entry import Phrasing

@@ -32,8 +32,8 @@ import numpy as np
 import numpy.typing as npt
 from report import parse_arguments, print_table, write
 
+from stepwell.assembly.deciding import calibration_of
 from stepwell.assembly.environment import cache_dir
-from stepwell.assembly.semantic import calibration_of
 from stepwell.assembly.settings_semantic import Semantic
 from stepwell.core.names import Level
 from stepwell.embedding.comparison import comparer_of

@@ -69,6 +69,8 @@ def test_a_wrong_call_says_how(arguments: list[str]) -> None:
             "[semantic.judge]\nupstream = 'judges'\nmodel = 'm'",
             "semantic.judge.upstream is 'judges'; allowed: embedded",
         ),
+        ("[semantic]\nopposites = 'nope.txt'", "nope.txt cannot be read"),
+        ("[semantic.levels]\ngeneral = 0.99", "allowed: strict >= general >= faq"),
         ("data_dir = ''", "data_dir is ''; allowed: a string that is not empty"),
         ("[server]\nhost = ''", "server.host is ''"),
         ("[exact]\nignored_fields = ['user', 'model']", "must not hold model"),

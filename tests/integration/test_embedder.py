@@ -17,6 +17,7 @@ import pytest
 from stepwell.core.errors import ConfigError, EmbeddingError
 from stepwell.core.vectors import Unfit, Vector
 from stepwell.embedding.comparison import comparer_of
+from stepwell.embedding.conversion.convert import MODEL_FILE
 from stepwell.embedding.encoder import Encoder
 from stepwell.embedding.in_process import InProcessEmbedder
 from stepwell.embedding.model_folder import MANIFEST
@@ -196,6 +197,20 @@ def test_another_version_of_the_package_is_refused(
         ConfigError, match=r"install the version that requirements/model\.txt names"
     ):
         open_encoder(E5, tmp_path / "cache")
+
+
+def test_nobody_is_told_that_it_runs(cache: Path, e5: Encoder, tmp_path: Path) -> None:
+    """onnxruntime would send its maker an event a process, and keep what it could not send."""
+    (model,) = cache.glob(f"{E5.name}-*/{MODEL_FILE}")
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from stepwell.embedding.onnx_encoder import Network\n"
+        "Network(Path(sys.argv[1])).mean_state([0, 5, 2])"
+    )
+    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / ".cache")}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ORT_")} | home
+    subprocess.run([sys.executable, "-c", script, str(model)], env=environment, check=True)
+    assert list(tmp_path.rglob("*")) == []
 
 
 async def test_in_process(e5: Encoder) -> None:

@@ -87,12 +87,12 @@ def _unfit(text: str) -> Unfit | None:
 class NearEnough:
     """Accepts what is near enough. The safety valve would find numbers in the angles."""
 
-    def least_similarity(self, level: Level, min_similarity: float) -> float:
-        return max(LEVELS.min_similarity[level], min_similarity)
+    def too_far(self, similarity: float, level: Level, min_similarity: float) -> Refused | None:
+        least = max(LEVELS.min_similarity[level], min_similarity)
+        return Refused(TOO_FAR, f"below {least}") if similarity < least else None
 
     def judge(self, pair: Pair, level: Level, min_similarity: float) -> Verdict:
-        least = self.least_similarity(level, min_similarity)
-        return Accepted() if pair.similarity >= least else Refused(TOO_FAR, f"below {least}")
+        return self.too_far(pair.similarity, level, min_similarity) or Accepted()
 
 
 def semantics(embedder: AngleEmbedder | None = None) -> Semantics:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.assembly.semantic import calibration_of, checks_of, make_acceptance
+from stepwell.assembly.deciding import calibration_of, checks_of, make_acceptance
 from stepwell.assembly.settings import parse_settings
 from stepwell.assembly.settings_semantic import Semantic
 from stepwell.core.errors import ConfigError

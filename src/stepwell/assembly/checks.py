@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stepwell.assembly.authentication import make_authenticator
+from stepwell.assembly.embedder import recipe_of, wants_semantic
 from stepwell.assembly.environment import default_data_dir, secret_from
 from stepwell.assembly.house import request_classes, routes
 from stepwell.assembly.secret import namespace_secret
@@ -84,6 +85,7 @@ def check(settings: Settings, secret: bytes) -> None:
     if settings.server.admin_token_env is not None:
         secret_from(settings.server.admin_token_env, setting="server.admin_token_env")
     _check_judge(settings)
+    _check_semantic(settings)
     _check_open_door(settings)
 
 
@@ -96,6 +98,22 @@ def _check_judge(settings: Settings) -> None:
     name, names = settings.semantic.judge.upstream, sorted(settings.upstreams)
     if name is not None and name not in names:
         raise ConfigError(f"semantic.judge.upstream is {name!r}; allowed: {', '.join(names)}.")
+
+
+def _check_semantic(settings: Settings) -> None:
+    """Refuse levels that contradict each other, and opposites that cannot be read.
+
+    Raises:
+        ConfigError: Names the key.
+    """
+    if not wants_semantic(settings):
+        return
+    from stepwell.assembly.deciding import calibration_of, checks_of  # noqa: PLC0415  (an extra)
+
+    table, recipe = settings.semantic, recipe_of(settings)
+    model = recipe.name if recipe is not None else table.endpoint.model if table.endpoint else ""
+    calibration_of(table, model, compares=table.comparison == "auto")
+    checks_of(table)
 
 
 def _check_open_door(settings: Settings) -> None:

@@ -50,6 +50,12 @@ def wants_semantic(settings: Settings) -> bool:
     return True
 
 
+def why_off() -> str:
+    """Return what ``auto`` lacks, and how to install it; for the operator."""
+    missing = ", ".join(_missing("multilingual"))
+    return f"{missing} is not installed: in a clone of Stepwell, {INSTALL['multilingual']}."
+
+
 def _missing(chosen: str) -> list[str]:
     weights = _WEIGHTS.get(chosen)
     needed = _PACKAGES if weights is None else (*_PACKAGES, weights)

@@ -14,7 +14,7 @@ from uvicorn import Config, Server
 from uvicorn.supervisors import Multiprocess
 
 from stepwell.assembly.checks import check, data_directory, make_usable, secret_of, warnings
-from stepwell.assembly.embedder import host_embedder
+from stepwell.assembly.embedder import host_embedder, why_off
 from stepwell.assembly.environment import compute_on_one_thread
 from stepwell.assembly.house import Plan
 from stepwell.assembly.listening import listening
@@ -53,7 +53,7 @@ def serve(settings: Settings, say: Say) -> None:
         host_embedder(settings, say) as embedder,
     ):
         if embedder is None and settings.semantic.embedder == "auto":
-            say("Answers to other words are off: the extra 'semantic' is not installed.")
+            say(f"Answers to other words are off: {why_off()}")
         plan = Plan(settings, data_dir, secret, engine, embedder)
         host, port = sock.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host

@@ -75,8 +75,9 @@ class Semantic(Table, frozen=True):
     half the cost, bundled. ``endpoint``: a server. ``auto``: ``multilingual`` if it is installed,
     else off."""
     endpoint: EmbeddingEndpoint | None = None
-    timeout_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.05
-    """How long an embedding may take; the most that looking for other words adds to a miss."""
+    timeout_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.2
+    """How long an embedding and a comparison may take together; the most that looking for other
+    words adds to a miss. A short question takes some 10 ms, the longest 150 on a busy machine."""
     threads: Annotated[int, Meta(ge=1, le=256)] | None = None
     """Texts a bundled embedder works on at a time. Default: one per core, at most 4."""
     levels: Levels = field(default_factory=Levels)

@@ -51,12 +51,8 @@ async def open_study(settings: Settings) -> AsyncIterator[StudyParts]:
     """
     if not wants_semantic(settings):
         raise ConfigError(_why_none(settings))
-    from stepwell.assembly.semantic import (  # noqa: PLC0415
-        calibration_of,
-        comparer_of,
-        make_acceptance,
-        make_comparison,
-    )
+    from stepwell.assembly.deciding import calibration_of, make_acceptance  # noqa: PLC0415
+    from stepwell.assembly.semantic import comparer_of, make_comparison  # noqa: PLC0415
 
     table = settings.semantic
     embedder = _embedder(settings)

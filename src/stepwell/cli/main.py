@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from stepwell.assembly.environment import compute_on_one_thread
 from stepwell.cli import analyze, config, explain, invalidate, pairs, replay, serve, stats, tune
 from stepwell.core.errors import StepwellError
 
@@ -33,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in _COMMANDS:
         command.add_parser(commands)
     options = parser.parse_args(arguments)
+    # Also because sums by several threads come out differently, and with them converted weights.
+    compute_on_one_thread()
     try:
         return int(options.run(options))
     except StepwellError as error:

@@ -1,5 +1,6 @@
 """Running a converted model by onnxruntime."""
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -58,6 +59,8 @@ class Network:
         Raises:
             ConfigError: onnxruntime is not installed, or cannot load it.
         """
+        # It would tell its maker of every process that loads it, and leave a folder behind.
+        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
         try:
             import onnxruntime  # noqa: PLC0415  (an extra: this module must import without it)
         except ImportError as error:

@@ -13,7 +13,7 @@ from stepwell.embedding.link import Link, Make, Take, row_of, score_of
 from stepwell.embedding.recipes import Facts
 from stepwell.embedding.text import plainly_unfit, readable
 
-BUDGET_SECONDS = 0.05
+BUDGET_SECONDS = 0.2
 
 DIAL_TIMEOUT_SECONDS = 2.0
 

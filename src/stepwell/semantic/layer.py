@@ -19,7 +19,7 @@ from stepwell.core.names import CacheKey, Partition
 from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Embedder, Unfit, Vector
 from stepwell.policy.compatibility import TEMPERATURE_TOLERANCE, is_compatible
-from stepwell.semantic.acceptance.verdict import Acceptance, Pair, Refused, too_far
+from stepwell.semantic.acceptance.verdict import Acceptance, Pair, Refused
 from stepwell.semantic.comparison import Comparison
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.hurried_opinion import OPINION, HurriedOpinion
@@ -183,18 +183,23 @@ class SemanticLayer:
     def _choose(
         self, phrasing: Phrasing, terms: Terms, candidates: Sequence[Candidate]
     ) -> Match | NoMatch:
-        least = self._acceptance.least_similarity(terms.level, terms.min_similarity)
-        near = [candidate for candidate in candidates if candidate.similarity >= least]
-        if not near:
-            return self._no_match(too_far(least), candidates[0])
+        nearest = candidates[0]
+        too_far = functools.partial(
+            self._acceptance.too_far, level=terms.level, min_similarity=terms.min_similarity
+        )
+        refused = too_far(nearest.similarity)
+        if refused is not None:
+            return self._no_match(refused, nearest)
         asked = self._read(phrasing.text)
         refusals = []
-        for candidate in near:
-            refused = self._refusal(phrasing, asked, terms, candidate)
+        for candidate in candidates:
+            refused = too_far(candidate.similarity) or self._refusal(
+                phrasing, asked, terms, candidate
+            )
             if refused is None:
                 return Match(candidate.key, candidate.text, candidate.similarity)
             refusals.append(refused)
-        return self._no_match(refusals[0], near[0])
+        return self._no_match(refusals[0], nearest)
 
     def _no_match(self, refused: Refused, candidate: Candidate | Match) -> NoMatch:
         near = candidate.similarity >= self._tolerances.reuse_similarity

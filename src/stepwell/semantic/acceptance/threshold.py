@@ -14,16 +14,15 @@ class Threshold:
         self._calibration = calibration
         self._checks = checks
 
-    def least_similarity(self, level: Level, min_similarity: float) -> float:
-        """As `Acceptance.least_similarity`."""
-        return max(self._calibration.min_similarity[level], min_similarity)
+    def too_far(self, similarity: float, level: Level, min_similarity: float) -> Refused | None:
+        """As `Acceptance.too_far`."""
+        least = max(self._calibration.min_similarity[level], min_similarity)
+        return too_far(least) if similarity < least else None
 
     def judge(self, pair: Pair, level: Level, min_similarity: float) -> Verdict:
         """As `Acceptance.judge`."""
-        least = self.least_similarity(level, min_similarity)
-        if pair.similarity < least:
-            return too_far(least)
-        return through_valve(pair, self._checks)
+        refused = self.too_far(pair.similarity, level, min_similarity)
+        return through_valve(pair, self._checks) if refused is None else refused
 
 
 def through_valve(pair: Pair, checks: tuple[Check, ...]) -> Verdict:

@@ -48,8 +48,11 @@ def too_far(least: float) -> Refused:
 class Acceptance(Protocol):
     """Decides about one candidate. Pure; some 50 us."""
 
-    def least_similarity(self, level: Level, min_similarity: float) -> float:
-        """Return the similarity below which `judge` accepts nothing. Costs a microsecond."""
+    def too_far(self, similarity: float, level: Level, min_similarity: float) -> Refused | None:
+        """Return the refusal of what `judge` would refuse for its similarity, whatever the texts.
+
+        ``None`` if they must be read. Costs a microsecond.
+        """
         ...
 
     def judge(self, pair: Pair, level: Level, min_similarity: float) -> Verdict:

@@ -39,16 +39,18 @@ class Verified:
     checks: tuple[Check, ...] = CHECKS
     """What the safety valve asks."""
 
-    def least_similarity(self, level: Level, min_similarity: float) -> float:
-        """As `Acceptance.least_similarity`."""
+    def too_far(self, similarity: float, level: Level, min_similarity: float) -> Refused | None:
+        """As `Acceptance.too_far`."""
         levels = self.calibration.min_similarity
-        return max(min_similarity, min(levels["faq"], levels[level]))
+        if similarity >= max(min_similarity, min(levels["faq"], levels[level])):
+            return None
+        return too_far(max(min_similarity, levels[level]))
 
     def judge(self, pair: Pair, level: Level, min_similarity: float) -> Verdict:
         """As `Acceptance.judge`."""
-        least = self.least_similarity(level, min_similarity)
-        if pair.similarity < least:
-            return too_far(least)
+        refused = self.too_far(pair.similarity, level, min_similarity)
+        if refused is not None:
+            return refused
         demanded = self.calibration.min_similarity[level]
         boundary = self.boundaries.boundary(pair.key)
         enough = 1.0 - self.calibration.max_error[level]

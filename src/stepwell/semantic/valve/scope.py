@@ -10,6 +10,7 @@ from stepwell.semantic.valve.outline import outline
 from stepwell.semantic.valve.reading import Reading
 from stepwell.semantic.valve.restriction import restricted
 from stepwell.semantic.valve.standing import other_standing
+from stepwell.semantic.valve.whole import whole
 
 
 class Scope(Enum):
@@ -210,7 +211,12 @@ def scope(asked: Reading, stored: Reading) -> Difference | None:
         and not are_stories(outline(asked), outline(stored))
     ):
         return Difference(Kind.SCOPE, _names(mine), _names(theirs))
-    words = other_standing(asked, stored) or restricted(asked, stored) or condition(asked, stored)
+    words = (
+        other_standing(asked, stored)
+        or restricted(asked, stored)
+        or condition(asked, stored)
+        or whole(asked, stored)
+    )
     return Difference(Kind.SCOPE, *words) if words else None
 
 

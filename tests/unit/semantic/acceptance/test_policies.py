@@ -76,6 +76,14 @@ def test_an_entry_that_is_sure_answers_what_is_farther() -> None:
     assert isinstance(policy.judge(pair(0.85), "general", 0.86), Refused)
 
 
+@pytest.mark.parametrize("policy", [Threshold(LEVELS), Verified(LEVELS, Known(None))])
+def test_what_is_too_far_is_told_what_its_level_demands(policy: Threshold | Verified) -> None:
+    """Not how far an entry of its own right may go."""
+    assert policy.too_far(0.7, "general", 0.0) == Refused("similarity", "below 0.900")
+    assert policy.too_far(0.7, "general", 0.95) == Refused("similarity", "below 0.950")
+    assert policy.too_far(0.9, "general", 0.0) is None
+
+
 def test_an_entry_that_failed_refuses_what_is_near() -> None:
     """Its judged hits say that this near is not near enough."""
     policy = Verified(LEVELS, Known(HIGH))
