@@ -60,7 +60,7 @@ class Network:
             ConfigError: onnxruntime is not installed, or cannot load it.
         """
         # It would tell its maker of every process that loads it, and leave a folder behind.
-        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+        os.putenv("ORT_DISABLE_TELEMETRY", "1")
         try:
             import onnxruntime  # noqa: PLC0415  (an extra: this module must import without it)
         except ImportError as error:
