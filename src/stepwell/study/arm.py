@@ -205,8 +205,10 @@ class Arm:
         stored = self._stored.get(question.key)
         if stored is not None:
             return Served(LayerName.EXACT, stored, 1.0)
+        if self._layer is None:
+            return NotServed("exact layer only")
         phrasing = question.phrasing
-        if phrasing is None or self._layer is None:
+        if phrasing is None:
             return NotServed("no words")
         if phrasing.partition not in self._compared:
             return NotServed("nothing-near")

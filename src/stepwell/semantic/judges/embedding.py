@@ -1,9 +1,11 @@
 """The judge that compares the meaning of two answers by their vectors."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
+from stepwell.core.errors import EmbeddingTimeout
 from stepwell.core.judging import Respondent, Said
-from stepwell.core.vectors import Embedder
+from stepwell.core.vectors import Embedder, Embeddings
 from stepwell.semantic.acceptance.calibration import Calibration
 from stepwell.semantic.judges.calls import same_calls
 from stepwell.semantic.valve.difference import Difference, Kind
@@ -52,11 +54,21 @@ class EmbeddingJudge:
             return calls
         if one.text == other.text:
             return True
-        embeddings = await self._embedder.embed([one.text, other.text])
+        embeddings = await self._embed([one.text, other.text])
         if any(embeddings.unfit):
             return None
         similarity = float(embeddings.vectors[0] @ embeddings.vectors[1])
         return False if similarity < self._far else self._compare(one.text, other.text, similarity)
+
+    async def _embed(self, texts: list[str]) -> Embeddings:
+        """Return vectors, however long it takes: the caller bounds that.
+
+        A lookup's budget is for those who wait for an answer. What is late is computed all the
+        same, and found when it is asked for again.
+        """
+        while True:
+            with suppress(EmbeddingTimeout):
+                return await self._embedder.embed(texts)
 
     def _compare(self, one: str, other: str, similarity: float) -> bool | None:
         found = self._differences(read(one), read(other))

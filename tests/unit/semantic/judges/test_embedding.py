@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.judges import Deaf
 
-from stepwell.core.errors import EmbeddingError
+from stepwell.core.errors import EmbeddingError, EmbeddingTimeout
 from stepwell.core.judging import Said, ToolCall
 from stepwell.core.vectors import Embeddings, Unfit
 from stepwell.semantic.acceptance.calibration import Calibration
@@ -25,6 +25,8 @@ class HandEmbedder:
     similarity: float
     unfit: Unfit | None = None
     failing: bool = False
+    late: int = 0
+    """How often it is, before it is in time."""
     model_id: str = "hand"
     dimensions: int = 2
     asked: list[str] = field(default_factory=list)
@@ -33,6 +35,9 @@ class HandEmbedder:
         self.asked += texts
         if self.failing:
             raise EmbeddingError("out of order")
+        if self.late:
+            self.late -= 1
+            raise EmbeddingTimeout("not within 0.2 s")
         angle = np.arccos(self.similarity)
         vectors = np.array([[1, 0], [np.cos(angle), np.sin(angle)]], np.float32)
         return Embeddings(vectors, (None, self.unfit))
@@ -48,6 +53,14 @@ def differ_in(kind: Kind | None) -> Differences:
             yield Difference(kind, "30", "14")
 
     return differences
+
+
+async def test_it_asks_again_while_the_embedder_is_late() -> None:
+    """Nobody waits for it, and its caller bounds its time."""
+    embedder = HandEmbedder(0.95, late=3)
+    judge = EmbeddingJudge(embedder, LEVELS, differ_in(None))
+    assert await judge.same("how long", Said("a"), Said("b"), Deaf()) is True
+    assert embedder.asked == ["a", "b"] * 4
 
 
 @pytest.mark.parametrize(
