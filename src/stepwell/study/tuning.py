@@ -187,7 +187,10 @@ def _plot(tuning: Tuning) -> str:
             ],
         }
     )
-    return f"{drawn}\n       similarity; p precision, h hit rate, . precision without the valve"
+    return (
+        f"{drawn}\n       similarity, as the level general sees the pairs;"
+        " p precision, h hit rate, . precision without the valve"
+    )
 
 
 def _curve_table(tuning: Tuning) -> str:
