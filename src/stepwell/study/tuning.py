@@ -188,7 +188,7 @@ def _plot(tuning: Tuning) -> str:
         }
     )
     return (
-        f"{drawn}\n       similarity, as the level general sees the pairs;"
+        f"{drawn}\n       similarity, as the level general sees the pairs;\n      "
         " p precision, h hit rate, . precision without the valve"
     )
 
