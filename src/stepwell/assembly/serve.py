@@ -15,7 +15,6 @@ from uvicorn.supervisors import Multiprocess
 
 from stepwell.assembly.checks import check, data_directory, make_usable, secret_of, warnings
 from stepwell.assembly.embedder import host_embedder, why_off
-from stepwell.assembly.environment import compute_on_one_thread
 from stepwell.assembly.house import Plan
 from stepwell.assembly.listening import listening
 from stepwell.assembly.settings import Settings
@@ -38,7 +37,6 @@ def serve(settings: Settings, say: Say) -> None:
         ConfigError: A setting cannot be used, the address is taken, or the embedded model
             cannot be started.
     """
-    compute_on_one_thread()
     data_dir = data_directory(settings)
     make_usable(data_dir)
     secret = secret_of(settings, data_dir)

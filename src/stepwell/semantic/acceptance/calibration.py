@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 
@@ -73,25 +73,13 @@ class _Level(msgspec.Struct, forbid_unknown_fields=True):
     uncompared: float
 
 
-class _Levels(msgspec.Struct, forbid_unknown_fields=True):
-    strict: float
-    general: float
-    faq: float
-
-
-class _ComparedLevels(msgspec.Struct, forbid_unknown_fields=True):
-    strict: _Level
-    general: _Level
-    faq: _Level
-
-
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     model: str
     reuse: float
     middle: float
     steepness: float
-    alone: _Levels
-    compared: _ComparedLevels | None = None
+    alone: dict[Level, float]
+    compared: dict[Level, _Level] | None = None
 
 
 def packaged(model: str, *, compares: bool = False) -> Calibration | None:
@@ -112,20 +100,15 @@ def packaged(model: str, *, compares: bool = False) -> Calibration | None:
 
 def _calibration(found: _File, *, compares: bool) -> Calibration:
     prior = Prior(found.middle, found.steepness)
-    alone = _by_level(found.alone)
     if found.compared is None or not compares:
-        return Calibration(alone, found.reuse, prior)
-    levels: Mapping[Level, _Level] = _by_level(found.compared)
+        return Calibration(found.alone, found.reuse, prior)
+    levels = found.compared.items()
     return Calibration(
-        {level: asked.similarity for level, asked in levels.items()},
+        {level: asked.similarity for level, asked in levels},
         found.reuse,
         prior,
         compared=Compared(
-            {level: asked.score for level, asked in levels.items()},
-            {level: asked.uncompared for level, asked in levels.items()},
+            {level: asked.score for level, asked in levels},
+            {level: asked.uncompared for level, asked in levels},
         ),
     )
-
-
-def _by_level(given: msgspec.Struct) -> dict[Level, Any]:
-    return {level: getattr(given, level) for level in get_args(Level)}

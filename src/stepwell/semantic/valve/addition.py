@@ -5,7 +5,8 @@ from typing import NamedTuple
 from stepwell.semantic.valve.outline import Token, outline
 from stepwell.semantic.valve.reading import HAN, SYMBOL, Reading
 
-_NOT_COUNTED = frozenset("a an the my your our his her their this that then please".split())
+NOT_COUNTED = frozenset("a an the my your our his her their this that then please".split())
+"""Words that add nothing."""
 
 
 class Addition(NamedTuple):
@@ -47,7 +48,7 @@ def _said(reading: Reading) -> tuple[tuple[str, int], ...]:
         [
             (part, place)
             for place, token in enumerate(outline(reading).tokens)
-            if token.script is not SYMBOL and token.text not in _NOT_COUNTED
+            if token.script is not SYMBOL and token.text not in NOT_COUNTED
             for part in _parts(token)
         ]
     )

@@ -2,6 +2,7 @@
 
 import re
 
+from stepwell.semantic.valve.addition import NOT_COUNTED
 from stepwell.semantic.valve.alignment import unmatched
 from stepwell.semantic.valve.english import fold
 from stepwell.semantic.valve.outline import Outline, Token, outline
@@ -13,7 +14,6 @@ _MARKERS = frozenset("if when while unless though although until once because wh
 _PHRASES = frozenset(("with", "without", "as", "on", "despite", "during"))
 """Before what one has or is. Behind all but "as" more than one word must stand: of one word alone
 another check decides. But for "as" they are conditions only where yes or no is asked for."""
-_NOT_COUNTED = frozenset("a an the my your our his her their this that then please".split())
 _SHAPE = re.compile(
     r"in (?:an? |one |a single |two |three )?(?:sentences?|words?|paragraphs?|lines?|tweet|table"
     r"|bullet points|json|xml|csv|yaml|markdown|html)(?= [,.?!]|$)"
@@ -79,7 +79,7 @@ def _said(tokens: tuple[Token, ...]) -> list[str]:
     return [
         token.fold
         for token in tokens
-        if token.script is not SYMBOL and token.text not in _NOT_COUNTED
+        if token.script is not SYMBOL and token.text not in NOT_COUNTED
     ]
 
 
@@ -96,7 +96,7 @@ def _end(longer: Outline, at: int) -> int:
     if text not in _PHRASES or (text != "as" and longer.texts[0] not in _AUXILIARIES):
         return 0
     start = at + 1
-    while start < len(longer.texts) and longer.texts[start] in _NOT_COUNTED:
+    while start < len(longer.texts) and longer.texts[start] in NOT_COUNTED:
         start += 1
     end = start
     while end < len(longer.tokens) and longer.tokens[end].has_content:
