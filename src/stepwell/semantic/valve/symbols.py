@@ -1,4 +1,7 @@
-"""Signs that mean themselves in code, without marks around: ``a == b``, ``Ctrl+C``."""
+"""Signs that are told apart by what stands beside them: ``2 * "3"``, ``i++``, ``Ctrl+C``.
+
+Those that mean themselves wherever they stand are `code`'s.
+"""
 
 import re
 
@@ -7,34 +10,20 @@ from stepwell.semantic.valve.reading import MAX_CHARACTERS, Reading
 _OPERAND = r"(?:\d+|\"[^\"\s]*\"|'[^'\s]*'|\b[A-Za-z]\b)"
 _KEY = r"(?:ctrl|control|cmd|command|alt|option|shift|win|windows|super|meta|fn)"
 _AND = r"(?:\s?\+\s?|-)"
-_KINDS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"===|!==|==|!=|<=|>=|=>|->|&&|\|\||<<|>>|(?<=\w)::(?=\w)|\+=|-=|\*=|/=|:=|(?<=\s)[<>](?=\s)",
-        rf"(?:{_OPERAND}|[)\]])\s*([+\-*%])\s*(?={_OPERAND})",
-        r"(?<![\w+])[a-z]\+\+|\+\+[a-z]\b|(?<![\w-])[a-z]--(?!\w)",
-        r"\\[A-Za-z](?![A-Za-z])",
-        r"(?<![\d%])%[A-Za-z](?![A-Za-z])",
-        rf"(?i:\b{_KEY}(?:{_AND}{_KEY})*{_AND}(?:f\d+|[a-z0-9]|[a-z]+)\b)",
-        r"\[\^?\w-\w[^\]\s]*\]",
-        r"(?<!\S)-[A-Za-z](?![\w-])",
-        r"(?<!\S):[a-z]{1,2}!?(?=[\s?,.]|$)",
-    )
-)
-"""Operators, of two signs and between two operands; increments; escapes; formats; shortcuts;
-classes of characters; flags; commands of an editor. Case counts but for shortcuts."""
-_SHORTCUT = 5
-_MAYBE = re.compile(r"[\\%+*<>=&|\[:\-]")
+_SHORTCUTS = re.compile(rf"(?i:\b{_KEY}(?:{_AND}{_KEY})*{_AND}(?:f\d+|[a-z0-9]|[a-z]+)\b)")
+_OPERATORS = re.compile(rf"(?:{_OPERAND}|[)\]])\s*([+\-*%])\s*(?={_OPERAND})")
+_INCREMENTS = re.compile(r"(?<![\w+])[a-z]\+\+|\+\+[a-z]\b|(?<![\w-])[a-z]--(?!\w)")
+_MAYBE = re.compile(r"[%+*\-]")
 
 
 def symbols(reading: Reading) -> tuple[frozenset[str], ...]:
-    """Return the signs of a text, by kind; empty if there are none."""
+    """Return operators between operands, increments and shortcuts; empty if there are none."""
     text = reading.text[:MAX_CHARACTERS]
     if not _MAYBE.search(text):
         return ()
-    found = [frozenset(pattern.findall(text)) for pattern in _KINDS]
-    found[_SHORTCUT] = frozenset(re.sub(r"[\s+\-]+", "+", one.lower()) for one in found[_SHORTCUT])
-    return tuple(found) if any(found) else ()
+    shortcuts = [re.sub(r"[\s+\-]+", "+", one.lower()) for one in _SHORTCUTS.findall(text)]
+    found = (_OPERATORS.findall(text), _INCREMENTS.findall(text), shortcuts)
+    return tuple(map(frozenset, found)) if any(found) else ()
 
 
 def other_symbols(asked: Reading, stored: Reading) -> tuple[str, str] | None:

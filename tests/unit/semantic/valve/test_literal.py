@@ -33,15 +33,9 @@ OTHER = [
     ("Fix this:\n```\nx = 1\n```", "Fix this:\n```\nx = 2\n```"),
     ('Replace "a" with "b"', 'Replace "b" with "a"'),
     ("Say 'yes' now", "Say 'no' now"),
-    ("What does a == b do?", "What does a === b do?"),
     ('What is 2 * "3"?', 'What is 2 + "3"?'),
-    ("What does \\s match?", "What does \\S match?"),
-    ("What is %m in a date?", "What is %M in a date?"),
     ("What does Ctrl+Z do?", "What does Ctrl+Y do?"),
-    ("Does [a-f]+ match here?", "Does [A-F]+ match here?"),
     ("What does i++ return?", "What does ++i return?"),
-    ("What is sort -r?", "What is sort -R?"),
-    ("What does :w do in vi?", "What does :q do in vi?"),
     ("快捷键 Ctrl+Z 是什么", "快捷键 Ctrl+Y 是什么"),
 ]
 
