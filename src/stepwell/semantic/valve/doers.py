@@ -26,10 +26,6 @@ _BETWEEN = frozenset(
 )
 """What may stand between a verb and its doer, or it and the one it is done to."""
 _BE = frozenset("is are was were be been being get got".split())
-_DO = frozenset("do does did".split())
-_ASKED_OF = frozenset("who whom what which".split())
-_BEFORE_DO = 3
-"""Words of what is asked for: which kinds of birds do."""
 
 
 def deeds(reading: Reading) -> frozenset[tuple[str, str, str]]:
@@ -70,21 +66,3 @@ def other_doer(asked: Reading, stored: Reading) -> tuple[str, str] | None:
         if (verb, other, doer) in theirs and (verb, other, doer) not in mine:
             return f"{doer} {verb} {other}", f"{other} {verb} {doer}"
     return None
-
-
-def other_asked(asked: Reading, stored: Reading) -> tuple[str, str] | None:
-    """Return what is asked for, if one text asks who does it, the other to whom it is done.
-
-    Who followed Ann; who did Ann follow. For texts of the same words.
-    """
-    mine, theirs = asked.fact(_asked_for), stored.fact(_asked_for)
-    return (mine, theirs) if mine and theirs and mine != theirs else None
-
-
-def _asked_for(reading: Reading) -> str:
-    texts = [token.text for token in outline(reading).tokens]
-    for index, text in enumerate(texts):
-        if text in _ASKED_OF:
-            is_done = not _DO.isdisjoint(texts[index + 1 : index + 1 + _BEFORE_DO])
-            return "who it is done to" if is_done else "who does it"
-    return ""

@@ -16,6 +16,10 @@ _SKIPPED = frozenset("a an the my your his her its our their".split())
 _BOTH_WAYS = frozenset(map(fold, "mean cost happen look sound call marry meet resemble".split()))
 """With these the order says nothing, or people get it wrong."""
 _PARTICLES = frozenset(("to", "in", "by", "on", "for"))
+_DO = frozenset("do does did".split())
+_ASKED_OF = frozenset("who whom what which".split())
+_BEFORE_DO = 3
+"""Words of what is asked for: which kinds of birds do."""
 _LONGEST = 12
 _CHINESE_VERBS = (
     "导致|引起|引发|造成|影响|促进|抑制|产生|诱发|决定|改变|喜欢|击败|打败|帮助|伤害|吃"
@@ -87,3 +91,21 @@ def _sought(reading: Reading) -> str:
     if bool(is_doer) == bool(is_object):
         return ""
     return "doer" if is_doer else "object"
+
+
+def other_asked(asked: Reading, stored: Reading) -> tuple[str, str] | None:
+    """Return what is asked for, if one text asks who does it, the other to whom it is done.
+
+    Who followed Ann; who did Ann follow. For texts of the same words.
+    """
+    mine, theirs = asked.fact(_asked_for), stored.fact(_asked_for)
+    return (mine, theirs) if mine and theirs and mine != theirs else None
+
+
+def _asked_for(reading: Reading) -> str:
+    texts = [token.text for token in outline(reading).tokens]
+    for index, text in enumerate(texts):
+        if text in _ASKED_OF:
+            is_done = not _DO.isdisjoint(texts[index + 1 : index + 1 + _BEFORE_DO])
+            return "who it is done to" if is_done else "who does it"
+    return ""

@@ -26,7 +26,7 @@ _LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Clauses:
+class Surroundings:
     """Where the words of a Chinese text stand."""
 
     at: dict[str, int]
@@ -37,7 +37,7 @@ class Clauses:
     """Of every clause, the characters that carry meaning."""
 
 
-def clauses(reading: Reading) -> Clauses:
+def surroundings(reading: Reading) -> Surroundings:
     """Return the clauses of a text, as commas and full stops part them."""
     words = reading.words[:_LONGEST]
     counts = Counter(word.text for word in words)
@@ -58,7 +58,7 @@ def clauses(reading: Reading) -> Clauses:
                 if is_first:
                     leading.add(word.text)
         is_first = False
-    return Clauses(at, frozenset(leading), tuple(frozenset(some - _GRAMMAR) for some in signs))
+    return Surroundings(at, frozenset(leading), tuple(frozenset(some - _GRAMMAR) for some in signs))
 
 
 def _has_role(text: str, tag: str, script: Script) -> bool:
@@ -69,7 +69,7 @@ def _has_role(text: str, tag: str, script: Script) -> bool:
 
 def moved(asked: Reading, stored: Reading) -> tuple[str, str] | None:
     """Return a word with those it stands among, if in the other text it stands among others."""
-    mine, theirs = asked.fact(clauses), stored.fact(clauses)
+    mine, theirs = asked.fact(surroundings), stored.fact(surroundings)
     if len(mine.signs) == 1 and len(theirs.signs) == 1:
         return None
     ours, others = frozenset().union(*mine.signs), frozenset().union(*theirs.signs)
@@ -84,7 +84,7 @@ def moved(asked: Reading, stored: Reading) -> tuple[str, str] | None:
     return None
 
 
-def _out_of_order(mine: Clauses, theirs: Clauses) -> list[str]:
+def _out_of_order(mine: Surroundings, theirs: Surroundings) -> list[str]:
     """Return the words both have of which some other stands on the other side."""
     ranks = {word: rank for rank, word in enumerate(theirs.at)}
     words = [word for word in mine.at if word in ranks]

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from stepwell.semantic.valve.difference import Difference, Kind
-from stepwell.semantic.valve.doers import other_asked, other_doer
+from stepwell.semantic.valve.doers import other_doer
 from stepwell.semantic.valve.english import fold
 from stepwell.semantic.valve.exchange import exchanged, places, things
+from stepwell.semantic.valve.inquired import other_asked
 from stepwell.semantic.valve.moved import moved
 from stepwell.semantic.valve.opposites import opposed, shipped
 from stepwell.semantic.valve.outline import Outline, Token, outline
