@@ -254,9 +254,14 @@ async def test_feedback(start_semantic: StartGateway, upstream: FakeUpstream) ->
         wrong = {"hit": hit, "verdict": "wrong", "delete": True}
         await gateway.post(wrong, path="/admin/feedback", key=None)
         assert (await gateway.ask(STORED)).headers["x-cache"] == "MISS"
-        for bad in ({"hit": "x", "verdict": "wrong"}, {"hit": hit, "verdict": "maybe"}, {}):
+        for bad, param in (
+            ({"hit": "x", "verdict": "wrong"}, None),
+            ({"hit": hit, "verdict": "maybe"}, "verdict"),
+            ({}, None),
+        ):
             refused = await gateway.post(bad, path="/admin/feedback", key=None)
             assert refused.status == 400
+            assert json.loads(refused.body)["error"]["param"] == param
 
 
 async def test_a_restart_and_another_worker_find_what_was_stored(

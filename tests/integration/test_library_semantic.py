@@ -39,6 +39,8 @@ async def test_other_words(upstream: FakeUpstream, tmp_path: Path, *, kept: bool
         assert hit.trail[-1].startswith("semantic: hit")
         with pytest.raises(stepwell.RequestError, match="Nothing to judge"):
             await cache.feedback(first, "wrong")
+        with pytest.raises(stepwell.RequestError, match="'verdict' is 'maybe'"):
+            await cache.feedback(hit, "maybe")  # type: ignore[arg-type]
         await cache.feedback(hit, "wrong")
         assert await cache.lookup(question(ASKED)) is None
         await cache.feedback(hit.hit_id, "right")

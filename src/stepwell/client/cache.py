@@ -19,7 +19,7 @@ from stepwell.client.given import settings_of
 from stepwell.core.entry import Selector, SourceValue
 from stepwell.core.errors import ConfigError, RequestError, UpstreamError
 from stepwell.core.events import Result
-from stepwell.core.judgement import Verdict
+from stepwell.core.judgement import read_verdict
 from stepwell.core.names import EVERYONE, CacheKey
 from stepwell.gateway.selection import from_hex
 from stepwell.keys.namespace import Tenant
@@ -224,7 +224,8 @@ class Cache:
             delete: Remove the entry too: its answer is wrong for any question.
 
         Raises:
-            RequestError: It did not answer other words, so there is nothing to say.
+            RequestError: It did not answer other words, so there is nothing to say; or
+                ``verdict`` is none.
             StoreError: It could not be made known.
         """
         text = answer if isinstance(answer, str) else answer.hit_id
@@ -235,7 +236,7 @@ class Cache:
             raise RequestError(f"Nothing to judge: {error}.", code="no_hit") from error
         if feedback is None:
             raise RequestError("There is no semantic layer.", status=404, code="semantic_off")
-        await feedback.give(hit, Verdict(verdict), delete=delete)
+        await feedback.give(hit, read_verdict(verdict), delete=delete)
 
     def statement(self) -> Statement:
         """Return what this process's cache saved since it was entered."""

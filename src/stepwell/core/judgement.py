@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from stepwell.core.errors import RequestError
 from stepwell.core.names import CacheKey, PairId
+
+_SHOWN_CHARACTERS = 40
 
 
 class Verdict(StrEnum):
@@ -26,3 +29,17 @@ class Judgement:
     verdict: Verdict
     judged_at: float
     """Seconds since the Unix epoch."""
+
+
+def read_verdict(text: str) -> Verdict:
+    """Return the verdict that somebody gave.
+
+    Raises:
+        RequestError: It is none.
+    """
+    try:
+        return Verdict(text)
+    except ValueError as error:
+        expected = " or ".join(repr(verdict.value) for verdict in Verdict)
+        message = f"'verdict' is {text[:_SHOWN_CHARACTERS]!r}: expected {expected}."
+        raise RequestError(message, param="verdict") from error

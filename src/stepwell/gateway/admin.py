@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from stepwell.core.entry import SourceValue
 from stepwell.core.errors import RequestError, StoreError
-from stepwell.core.judgement import Verdict
+from stepwell.core.judgement import Verdict, read_verdict
 from stepwell.core.names import EVERYONE, Namespace
 from stepwell.gateway.auth import is_token
 from stepwell.gateway.http import header_fields, read_body
@@ -49,7 +49,7 @@ class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     hit: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{70}$")]
     """As in ``X-Stepwell-Hit``."""
-    verdict: Verdict
+    verdict: Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(Verdict)})]
     delete: bool = False
     """Remove the entry too."""
 
@@ -105,11 +105,12 @@ class Admin:
             hit = read_hit_id(asked.hit)
         except ValueError as error:
             raise RequestError(f"'hit' is {error}.", param="hit") from error
+        verdict = read_verdict(asked.verdict)
         try:
-            await self._parts.feedback.give(hit, asked.verdict, delete=asked.delete)
+            await self._parts.feedback.give(hit, verdict, delete=asked.delete)
         except StoreError as error:
             return _unavailable(error)
-        return JSONResponse({"key": hit.key.hex(), "verdict": asked.verdict})
+        return JSONResponse({"key": hit.key.hex(), "verdict": verdict})
 
     async def _read(self, request: Request, kind: type[_T]) -> _T:
         self._admit(request)

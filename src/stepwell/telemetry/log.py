@@ -9,6 +9,7 @@ import orjson
 from stepwell.core.clock import Clock, SystemClock
 from stepwell.core.events import Degraded, Event, RequestEnded, UpstreamFailed
 from stepwell.core.ports import EventSink
+from stepwell.telemetry.lasting import Lasting
 from stepwell.telemetry.lines import MAX_LINE_BYTES, LineWriter
 
 HOLD_SECONDS = 0.1
@@ -30,6 +31,9 @@ _Logged = RequestEnded | Degraded | UpstreamFailed
 
 class RequestLog:
     """Writes a line for each request, with its trail, and for each failure; an `EventSink`.
+
+    A component that fails in the same way again and again gets a line a minute, with the number of
+    failures ``unsaid`` since the last.
 
     For one event loop, which it never holds up: when what reads the log does not keep up, or
     the disk is full, lines are dropped, and their number is reported as a `Degraded` event of
@@ -56,6 +60,7 @@ class RequestLog:
         self._lines = bytearray()
         """and the lines of those before them."""
         self._timer: asyncio.TimerHandle | None = None
+        self._lasting = Lasting()
 
     def emit(self, event: Event) -> None:
         """Log ``event``, if it is of a kind that is logged. Must be called on the event loop."""
@@ -72,6 +77,7 @@ class RequestLog:
     async def aclose(self) -> None:
         """Write what is held, for at most a second. Nothing may be emitted afterwards."""
         self._hand_over()
+        self._writer.offer(self._rest())
         if not await asyncio.to_thread(self._writer.close, _CLOSE_SECONDS):
             self._events.emit(Degraded("telemetry.log", "last lines not taken before the end"))
         self._report_lost()
@@ -91,18 +97,27 @@ class RequestLog:
             self._lines += self._line(moment, event)
 
     def _line(self, moment: float, event: _Logged) -> bytes:
-        time = self._written(moment)
         match event:
             case RequestEnded():
-                return _line(_request_fields(event, time))
+                return _line(_request_fields(event, self._written(moment)))
             case Degraded(component, error):
-                said = {"component": component, "error": error}
-                return _line({"time": time, "event": "degraded", **said})
+                unsaid = self._lasting.say(component, error, moment)
+                return b"" if unsaid is None else self._degraded(moment, component, error, unsaid)
             case UpstreamFailed(upstream, kind):
                 said = {"upstream": upstream, "kind": kind}
-                return _line({"time": time, "event": "upstream_failed", **said})
+                return _line({"time": self._written(moment), "event": "upstream_failed", **said})
             case _:
                 assert_never(event)
+
+    def _degraded(self, moment: float, component: str, error: str, unsaid: int) -> bytes:
+        fields: _Fields = {"time": self._written(moment), "event": "degraded"}
+        fields |= {"component": component, "error": error}
+        return _line(fields | {"unsaid": unsaid} if unsaid else fields)
+
+    def _rest(self) -> bytearray:
+        """Return lines for what has not been said."""
+        now = self._now()
+        return bytearray().join(self._degraded(now, *problem) for problem in self._lasting.unsaid())
 
     def _written(self, moment: float) -> str:
         """Return a time as RFC 3339 writes it; written once for all lines of a millisecond."""

@@ -94,6 +94,32 @@ async def test_failures(log_file: int) -> None:
     ]
 
 
+async def test_what_lasts_is_said_once_a_minute(log_file: int) -> None:
+    """Whatever else fails in between; the end says how often it failed since its last line."""
+    clock, lost = HandClock(), Kept()
+    request_log = RequestLog(log_file, events=lost, clock=clock)
+    late, full = Degraded("semantic.embedder", "late"), Degraded("store.disk", "full")
+    for problem, seconds in [(late, 1), (full, 1), (late, 1), (late, 60), (late, 1), (late, 1)]:
+        request_log.emit(problem)
+        clock.seconds += seconds
+    request_log.emit(Degraded("semantic.embedder", "gone"))
+    await request_log.aclose()
+    lines = [json.loads(line) for line in written(log_file)]
+    assert [(line["error"], line.get("unsaid")) for line in lines] == [
+        ("late", None),
+        ("full", None),
+        ("late", 2),
+        ("gone", None),
+        ("late", 1),
+    ]
+
+
+async def test_problems_without_end(log_file: int) -> None:
+    """Problems that are all different are all said, and are not remembered for ever."""
+    problems = [Degraded("store.disk", f"no. {number}") for number in range(100)]
+    assert len(await logged(log_file, *problems, problems[0], problems[-1])) == 101 + 1
+
+
 @pytest.mark.parametrize("sign", ["\n", "\r", "\x00", "\x1b[2J", "\u2028", '"', "模"])
 async def test_signs_do_not_break_lines(log_file: int, sign: str) -> None:
     """Whatever a caller puts in a name, a line is one object and has the name in it."""
