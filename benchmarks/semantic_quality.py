@@ -3,11 +3,11 @@
 Labelled pairs of questions, public sets (read in place: none of their text is in this repository)
 and our own. The answer to one is stored, the other is asked. Of the pairs with one answer, how many
 are served (should-hits); of those with two, how many (wrong hits): by set, language, kind of trap
-and level, beside a bare cosine with the same embedder, and beside GPTCache, if an interpreter that
-has it is named.
+and level, beside a bare cosine with the same embedder, and beside GPTCache and RedisVL, if
+interpreters that have them are named.
 
     python benchmarks/semantic_quality.py [--smoke] [--json OUT] [--data DIR] [--cache DIR]
-        [--gptcache PYTHON] [--most PAIRS]
+        [--gptcache PYTHON] [--redisvl PYTHON] [--most PAIRS]
 
 DIR is by default ``$STEPWELL_BENCH_DATA``, or ``../shared/data`` beside the project. ``--most``
 takes so many pairs of each set, its first; the shared sets are in random order.
@@ -268,13 +268,14 @@ def measure(
     return result
 
 
-_GPTCACHE = Path(__file__).parent / "foreign" / "gptcache_pairs.py"
+_FOREIGN = Path(__file__).parent / "foreign"
+_PEERS = ("gptcache", "redisvl")
 
 
-def gptcache(python: str, pairs: Sequence[Labelled], vectors: Vectors) -> dict[str, Any]:
-    """Let GPTCache decide, as it is shipped, but for the embedder, which it would download.
+def ask_peer(peer: str, python: str, pairs: Sequence[Labelled], vectors: Vectors) -> dict[str, Any]:
+    """Let a peer decide, as it is shipped, but for the embedder, which it would download.
 
-    Its threshold and evaluation are its own; the vectors are MiniLM's.
+    Threshold and evaluation are its own.
     """
     usable, stored, asked = [], [], []
     for pair in pairs:
@@ -287,7 +288,11 @@ def gptcache(python: str, pairs: Sequence[Labelled], vectors: Vectors) -> dict[s
         given = Path(folder) / "pairs.npz"
         np.savez(given, stored=np.stack(stored), asked=np.stack(asked))
         done = subprocess.run(
-            [python, _GPTCACHE, given], capture_output=True, text=True, check=True, cwd=folder
+            [python, _FOREIGN / f"{peer}_pairs.py", given],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=folder,
         )
     told = json.loads(done.stdout.splitlines()[-1])
     hits = iter(told.pop("hits"))
@@ -303,6 +308,7 @@ def main() -> None:
         data="folder with the labelled sets",
         cache="folder in which vectors are kept",
         gptcache="interpreter that has GPTCache installed",
+        redisvl="interpreter that has RedisVL installed, and a Redis with search or packages of it",
         most="pairs of a set at most; all by default",
     )
     kept = None if options.cache is None else Path(options.cache)
@@ -319,11 +325,13 @@ def main() -> None:
     judged = {name: judge(pairs, vectors, scorer) for name, pairs in sets.items()}
     results = {label: measure(some, calibration, alone) for label, some in _with_languages(judged)}
     peers = {}
-    if options.gptcache:
+    interpreters = {peer: getattr(options, peer) for peer in _PEERS if getattr(options, peer)}
+    if interpreters:
         traps = {name: sets[name] for name in TRAPS if name in sets}
         used = {"e5": vectors, "minilm": embed(MINILM, _texts(traps), kept)}
         peers = {
-            f"gptcache {embedder} {name}": gptcache(options.gptcache, pairs, used[embedder])
+            f"{peer} {embedder} {name}": ask_peer(peer, python, pairs, used[embedder])
+            for peer, python in interpreters.items()
             for name, pairs in traps.items()
             for embedder in used
         }
