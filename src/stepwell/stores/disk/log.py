@@ -1,21 +1,22 @@
-"""The change feed in its tables, and the current values of named sources.
-
-What stands there is sealed like an entry: a damaged invalidation must never pass for another.
-"""
+"""The change feed in its tables, and the current values of named sources."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
-from stepwell.core.changes import Change, Invalidated, Judged, Lost, Replaced, SourceMoved
+from stepwell.core.changes import Change, Invalidated, Judged, Lost, SourceMoved
 from stepwell.core.entry import Entry, Selector
 from stepwell.core.errors import CorruptEntry, StoreFull
 from stepwell.core.judgement import Judgement, Verdict
-from stepwell.core.names import EVERYONE, CacheKey, Namespace, PairId, Position
+from stepwell.core.names import EVERYONE, CacheKey, Namespace, Position
 from stepwell.stores.disk.faults import Damaged
 from stepwell.stores.disk.schema import read_meta, transaction
-from stepwell.stores.record import seal, unseal
+from stepwell.stores.messages import (
+    invalidated_message,
+    judged_message,
+    read_message,
+    replaced_message,
+    source_message,
+)
 
 KEPT_CHANGES = 10_000
 """Length of the feed, and of the list of invalidations."""
@@ -28,38 +29,6 @@ MAX_ALL_SOURCES = 100_000
 """Named sources of one namespace."""
 
 _TRIM_EVERY = 256
-
-
-class _Selector(msgspec.Struct, array_like=True, tag="invalidated", forbid_unknown_fields=True):
-    namespace: bytes | None
-    key: bytes | None
-    model: str | None
-    request_class: str | None
-    tag: str | None
-
-
-class _Key(msgspec.Struct, array_like=True, tag="replaced", forbid_unknown_fields=True):
-    key: bytes
-
-
-class _Source(msgspec.Struct, array_like=True, tag="source", forbid_unknown_fields=True):
-    namespace: bytes
-    name: str
-    value: str
-
-
-class _Judgement(msgspec.Struct, array_like=True, tag="judged", forbid_unknown_fields=True):
-    pair: bytes
-    key: bytes
-    similarity: float
-    verdict: Verdict
-    judged_at: float
-
-
-_Logged = _Selector | _Key | _Source | _Judgement
-
-_encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[_Logged] = msgspec.msgpack.Decoder(_Logged)
 
 
 def last_position(connection: sqlite3.Connection) -> Position:
@@ -82,16 +51,14 @@ def restart(connection: sqlite3.Connection, position: Position) -> None:
 
 def append_replaced(connection: sqlite3.Connection, key: CacheKey) -> None:
     """Append that the entry under ``key`` is a newer one."""
-    _append(connection, _Key(key))
+    _append(connection, replaced_message(key))
 
 
 def append_invalidated(connection: sqlite3.Connection, selector: Selector) -> None:
     """Append that what ``selector`` means is gone."""
-    logged = _Selector(
-        selector.namespace, selector.key, selector.model, selector.request_class, selector.tag
-    )
-    position = _append(connection, logged)
-    connection.execute("REPLACE INTO invalidations VALUES (?, ?)", (position, _sealed(logged)))
+    message = invalidated_message(selector)
+    position = _append(connection, message)
+    connection.execute("REPLACE INTO invalidations VALUES (?, ?)", (position, message))
 
 
 def is_outrun(connection: sqlite3.Connection, entry: Entry) -> bool:
@@ -144,7 +111,7 @@ def move_source(
     Raises:
         StoreFull: The namespace has too many sources.
     """
-    record = _sealed(_Source(namespace, name, value))
+    record = source_message(namespace, name, value)
     old = connection.execute(
         "SELECT record FROM sources WHERE namespace = ? AND name = ?", (namespace, name)
     ).fetchone()
@@ -164,7 +131,7 @@ def move_source(
         if namespace != EVERYONE:
             _check_all_sources(connection)
     connection.execute("REPLACE INTO sources VALUES (?, ?, ?)", (namespace, name, record))
-    _append(connection, _Source(namespace, name, value))
+    _append(connection, record)
     return True
 
 
@@ -179,58 +146,44 @@ def source_values(connection: sqlite3.Connection) -> dict[tuple[Namespace, str],
     """Return the current value of every source."""
     values = {}
     for (record,) in connection.execute("SELECT record FROM sources"):
-        source = _unsealed(record)
-        if not isinstance(source, _Source):
-            raise Damaged("a source is not a source")
-        values[Namespace(source.namespace), source.name] = source.value
+        match _read(0, record):
+            case SourceMoved(_, namespace, name, value):
+                values[namespace, name] = value
+            case _:
+                raise Damaged("a source is not a source")
     return values
 
 
 def judge(connection: sqlite3.Connection, judgement: Judgement) -> None:
     """Keep a judgement, in place of an older one of the same pair, and append the change."""
-    logged = _Judgement(
-        judgement.pair,
-        judgement.key,
-        judgement.similarity,
-        judgement.verdict,
-        judgement.judged_at,
-    )
+    message = judged_message(judgement)
     # Replacing gives it a new sequence: the latest stands last, and the oldest leaves first.
     connection.execute(
         "REPLACE INTO judgements (pair, wrong, record) VALUES (?, ?, ?)",
-        (judgement.pair, judgement.verdict is Verdict.WRONG, _sealed(logged)),
+        (judgement.pair, judgement.verdict is Verdict.WRONG, message),
     )
     connection.execute(
         "DELETE FROM judgements WHERE sequence IN (SELECT sequence FROM judgements"
         " ORDER BY wrong, sequence LIMIT max(0, (SELECT count(*) FROM judgements) - ?))",
         (MAX_JUDGEMENTS,),
     )
-    _append(connection, logged)
+    _append(connection, message)
 
 
 def judgements(connection: sqlite3.Connection) -> Sequence[Judgement]:
     """Return all judgements that are kept, oldest first."""
     found = []
     for (record,) in connection.execute("SELECT record FROM judgements ORDER BY sequence"):
-        judged = _unsealed(record)
-        if not isinstance(judged, _Judgement):
-            raise Damaged("a judgement is not a judgement")
-        found.append(_judgement(judged))
+        match _read(0, record):
+            case Judged(_, judgement):
+                found.append(judgement)
+            case _:
+                raise Damaged("a judgement is not a judgement")
     return found
 
 
-def _judgement(judged: _Judgement) -> Judgement:
-    return Judgement(
-        PairId(judged.pair),
-        CacheKey(judged.key),
-        judged.similarity,
-        judged.verdict,
-        judged.judged_at,
-    )
-
-
-def _append(connection: sqlite3.Connection, logged: _Logged) -> Position:
-    cursor = connection.execute("INSERT INTO changes (record) VALUES (?)", (_sealed(logged),))
+def _append(connection: sqlite3.Connection, message: bytes) -> Position:
+    cursor = connection.execute("INSERT INTO changes (record) VALUES (?)", (message,))
     position = Position(cursor.lastrowid or 0)
     if position % _TRIM_EVERY == 0:
         _trim(connection, position)
@@ -250,32 +203,12 @@ def _trim(connection: sqlite3.Connection, last: Position) -> None:
         connection.execute("UPDATE meta SET invalidations_after = ?", oldest)
 
 
-def _sealed(logged: _Logged) -> bytes:
-    return seal(_encoder.encode(logged))
-
-
-def _unsealed(record: bytes) -> _Logged:
+def _read(position: int, message: bytes) -> Change:
     try:
-        return _decoder.decode(unseal(record))
-    except (CorruptEntry, TypeError, UnicodeDecodeError, msgspec.MsgspecError) as error:
+        return read_message(position, message)
+    except CorruptEntry as error:
         raise Damaged(f"a row of the feed or of the sources: {error}") from error
 
 
 def _changes(rows: sqlite3.Cursor) -> Iterator[Change]:
-    for position, record in rows:
-        match _unsealed(record):
-            case _Selector(namespace, key, model, request_class, tag):
-                selector = Selector(
-                    namespace=None if namespace is None else Namespace(namespace),
-                    key=None if key is None else CacheKey(key),
-                    model=model,
-                    request_class=request_class,
-                    tag=tag,
-                )
-                yield Invalidated(position, selector)
-            case _Key(key):
-                yield Replaced(position, CacheKey(key))
-            case _Source(namespace, name, value):
-                yield SourceMoved(position, Namespace(namespace), name, value)
-            case _Judgement() as judged:
-                yield Judged(position, _judgement(judged))
+    return (_read(position, message) for position, message in rows)
