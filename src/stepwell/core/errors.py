@@ -5,6 +5,7 @@
       RequestError              the caller: a 4xx with an OpenAI error body
       StoreError                nobody at once: the walk goes on without that store
         StoreUnavailable          worth trying again later
+          CutOff                    nobody can say what has changed meanwhile
         StoreFull                 nothing can be written until something is freed
         CorruptEntry              counted, removed, treated as a miss
       UpstreamError             the model server did not answer properly
@@ -55,6 +56,13 @@ class StoreError(StepwellError):
 
 class StoreUnavailable(StoreError):
     """The store did not answer, or not in time."""
+
+
+class CutOff(StoreUnavailable):
+    """The change feed cannot be heard just now: what is held here may be out of date.
+
+    Nothing is lost by it: when the feed is heard again, it says what changed.
+    """
 
 
 class StoreFull(StoreError):

@@ -1,0 +1,111 @@
+"""Entries in Redis: one string each, over all nodes of a cluster."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple, Protocol
+
+from stepwell.core.clock import Clock
+from stepwell.core.entry import Entry, Selector
+from stepwell.core.errors import CorruptEntry
+from stepwell.core.names import CacheKey
+from stepwell.stores.record import decode, encode
+from stepwell.stores.redis.epochs import Epochs
+from stepwell.stores.redis.facets import MAX_BYTES, Facets, facets_of, read_facets, write_facets
+from stepwell.stores.redis.layout import Layout, key_of
+from stepwell.stores.redis.link import Reply, Word
+from stepwell.stores.redis.replies import integer, items, string
+from stepwell.stores.redis.scripts import PUT, REMOVE
+
+_SCAN_COUNT = 500
+"""Names a server is asked for at a time: it answers nobody else meanwhile, for half a millisecond."""
+
+_SCAN_TIMEOUT_SECONDS = 2.0
+_IDENTITY_BYTES = 20
+"""How far a value tells one entry from another under its key: position and expiry are in it."""
+
+_GRACE_SECONDS = 5
+"""How long after the caller last heard the feed an entry may be written. A sweep looks again at
+what came later than that, `sweeping.SETTLED_SECONDS`."""
+
+
+class Node(Protocol):
+    """One master."""
+
+    async def ask(self, *words: Word, timeout_seconds: float | None = None) -> Reply:
+        """Send a command."""
+        ...
+
+
+class Servers(Protocol):
+    """The part of the servers this needs."""
+
+    async def ask(self, key: bytes, *words: Word, timeout_seconds: float | None = None) -> Reply:
+        """Send a command to the server that has ``key``."""
+        ...
+
+    def masters(self) -> Sequence[Node]:
+        """Return the nodes that hold entries."""
+        ...
+
+
+class Seen(NamedTuple):
+    """An entry that a walk has come by."""
+
+    key: CacheKey
+    facets: Facets
+    beginning: bytes
+    """How its value begins; for `Entries.remove`."""
+
+
+class Entries:
+    """Reads, writes and removes entries. Safe for many tasks on one event loop."""
+
+    def __init__(self, servers: Servers, layout: Layout, *, clock: Clock) -> None:
+        self._servers = servers
+        self._layout = layout
+        self._now = clock.now
+
+    async def find(self, generation: bytes, key: CacheKey, epochs: Epochs) -> Entry | None:
+        """Return the entry under ``key``, unless it is gone by an invalidation.
+
+        One ``GET``. What a gateway of another version wrote, and this one cannot read, is not
+        there.
+
+        Raises:
+            CorruptEntry: The record was damaged. The next put replaces it.
+            StoreError: No answer.
+        """
+        name = self._layout.entry(generation, key)
+        value = await self._servers.ask(name, "GET", name)
+        if value is None:
+            return None
+        stored = string(value)
+        facets, at = read_facets(stored)
+        if epochs.outrun(key, facets):
+            return None
+        return decode(stored[at:])
+
+    async def put(
+        self, generation: bytes, entry: Entry, facets: Facets, heard_at: int
+    ) -> bool | None:
+        """Write ``entry``.
+
+        Args:
+            generation: Part of its name.
+            entry: What to write.
+            facets: The entry's.
+            heard_at: Second of the server's clock up to which the caller knows all invalidations.
+
+        Returns:
+            Whether it replaced another; ``None`` if it came too late to be written.
+
+        Raises:
+            StoreError: It may not have been written.
+        """
+        name = self._layout.entry(generation, entry.key)
+        milliseconds = max(1, int((entry.keep_until - self._now()) * 1000))
+        value = write_facets(facets) + encode(entry)
+        told = integer(
+            await PUT.run(self._servers, (name,), value, milliseconds, heard_at + _GRACE_SECONDS)
+        )
+        return None if told < 0 else bool(told)

@@ -1,0 +1,147 @@
+"""What an invalidation may mean an entry by, in a few bytes in front of its record.
+
+A sweep looks at these, and not at the answers behind them. Texts stand there as digests of eight
+bytes: two that share one (1 in 2**64) would be invalidated together.
+
+    4 bytes  magic ``SWF1``
+    8 bytes  position of the feed when the upstream was asked
+    8 bytes  fresh before, seconds since the Unix epoch
+    16 bytes namespace
+    8 bytes  model
+    8 bytes  request class
+    1 byte   1 if other words may find it
+    1 byte   number of tags
+    8 bytes  each tag
+
+The magic's digit is raised with every change of this form. Gateways of two versions may share a
+Redis: what one cannot read is a miss to it, and left alone.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from stepwell.core.entry import Entry, Selector
+from stepwell.core.errors import CorruptEntry
+from stepwell.core.names import CacheKey, Namespace, Position
+
+_FIXED = struct.Struct("<4sQd16s8s8sBB")
+_MAGIC = b"SWF1"
+_DIGEST_BYTES = 8
+_MAX_TAGS = 255
+
+MAX_BYTES = _FIXED.size + 16 * _DIGEST_BYTES
+"""Of all but entries with more tags than any request can give."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    """Of one entry."""
+
+    as_of: Position
+    expires_at: float
+    namespace: Namespace
+    model: bytes
+    request_class: bytes
+    tags: tuple[bytes, ...]
+    is_phrased: bool
+
+
+def facets_of(entry: Entry) -> Facets:
+    """Return the facets of ``entry``. Costs 2 us, and 1 us more for each tag."""
+    return Facets(
+        as_of=entry.as_of,
+        expires_at=entry.expires_at,
+        namespace=entry.namespace,
+        model=digest(entry.model),
+        request_class=digest(entry.request_class),
+        tags=tuple(map(digest, entry.tags[:_MAX_TAGS])),
+        is_phrased=entry.phrasing is not None,
+    )
+
+
+def write_facets(facets: Facets) -> bytes:
+    """Return the bytes that stand before a record."""
+    fixed = _FIXED.pack(
+        _MAGIC,
+        facets.as_of,
+        facets.expires_at,
+        facets.namespace,
+        facets.model,
+        facets.request_class,
+        facets.is_phrased,
+        len(facets.tags),
+    )
+    return fixed + b"".join(facets.tags)
+
+
+def read_facets(value: bytes) -> tuple[Facets, int]:
+    """Return the facets that ``value`` begins with, and where its record begins.
+
+    Raises:
+        CorruptEntry: None of ours, or of another version.
+    """
+    if len(value) < _FIXED.size:
+        raise CorruptEntry(f"a value of {len(value)} bytes is shorter than its facets")
+    magic, as_of, expires_at, namespace, model, request_class, is_phrased, count = (
+        _FIXED.unpack_from(value)
+    )
+    if magic != _MAGIC:
+        raise CorruptEntry(f"a value begins with {magic!r}; this code reads {_MAGIC!r}")
+    end = _FIXED.size + count * _DIGEST_BYTES
+    if len(value) < end:
+        raise CorruptEntry("a value ends within its facets")
+    tags = tuple(value[at : at + _DIGEST_BYTES] for at in range(_FIXED.size, end, _DIGEST_BYTES))
+    facets = Facets(
+        Position(as_of),
+        expires_at,
+        Namespace(namespace),
+        model,
+        request_class,
+        tags,
+        bool(is_phrased),
+    )
+    return facets, end
+
+
+def digest(text: str) -> bytes:
+    """Return what stands for ``text``."""
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+
+
+Named = tuple[bytes | None, bytes | None, bytes | None, bytes | None, bytes | None]
+"""What a selector names: key, namespace, model, request class, tag; ``None`` where it does not."""
+
+Shape = tuple[bool, bool, bool, bool, bool]
+"""Which of them it names."""
+
+
+def named_by(selector: Selector) -> Named:
+    """Return what ``selector`` names."""
+    return (
+        selector.key,
+        selector.namespace,
+        None if selector.model is None else digest(selector.model),
+        None if selector.request_class is None else digest(selector.request_class),
+        None if selector.tag is None else digest(selector.tag),
+    )
+
+
+def shape_of(named: Named) -> Shape:
+    """Return which are named."""
+    key, namespace, model, request_class, tag = (part is not None for part in named)
+    return key, namespace, model, request_class, tag
+
+
+def names_of(key: CacheKey, facets: Facets, shape: Shape) -> Iterator[Named]:
+    """Yield what selectors of ``shape`` name that mean this entry: one, or one for each tag."""
+    by_key, by_namespace, by_model, by_class, by_tag = shape
+    for tag in facets.tags if by_tag else (None,):
+        yield (
+            key if by_key else None,
+            facets.namespace if by_namespace else None,
+            facets.model if by_model else None,
+            facets.request_class if by_class else None,
+            tag,
+        )

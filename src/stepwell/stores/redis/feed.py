@@ -1,0 +1,299 @@
+"""The change feed in Redis, as one gateway hears it.
+
+A connection of its own waits for changes, so each is here as soon as it is made, and each answer
+says up to which moment nothing has been missed. Positions follow each other without a gap: where
+one is missing, or the server's history is another than it was, changes may have been lost.
+"""
+
+import asyncio
+import re
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from stepwell.core.changes import Change, Invalidated, Lost
+from stepwell.core.clock import Clock
+from stepwell.core.errors import CorruptEntry, CutOff, StoreError
+from stepwell.core.names import Position
+from stepwell.stores.messages import read_message
+from stepwell.stores.redis.epochs import Epochs
+from stepwell.stores.redis.layout import Layout
+from stepwell.stores.redis.link import Refused, Reply, Word
+from stepwell.stores.redis.replies import integer, items, pairs, stream_entries, string
+from stepwell.stores.redis.scripts import OPEN
+
+BLOCK_SECONDS = 0.2
+"""How long the server may wait for a change before it says that there is none."""
+
+MAX_LAG_SECONDS = 1.0
+"""How old what is known of changes may be for held entries still to be served."""
+
+_AT_ONCE = 1_000
+_PAUSE_SECONDS = 0.2
+_PATIENCE_SECONDS = 2.0
+_GENERATION_BYTES = 6
+
+
+class Line(Protocol):
+    """A connection of our own; `stepwell.stores.redis.link.Link`."""
+
+    def ask(self, *words: Word, timeout_seconds: float) -> "asyncio.Future[Reply]":
+        """Send a command."""
+        ...
+
+    def close(self) -> None:
+        """Hang up."""
+        ...
+
+
+class Servers(Protocol):
+    """The part of the servers this needs."""
+
+    async def ask(self, key: bytes, *words: Word, timeout_seconds: float | None = None) -> Reply:
+        """Send a command to the server that has ``key``."""
+        ...
+
+    async def dial(self, key: bytes) -> Line:
+        """Connect anew to the server that has ``key``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Up to when nothing has been missed."""
+
+    until: float
+    """On this machine's monotonic clock."""
+    server_seconds: int
+    """On the server's clock, rounded down."""
+
+
+class RedisFeed:
+    """Follows the changes. One event loop; not thread-safe."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        layout: Layout,
+        *,
+        clock: Clock,
+        max_lag_seconds: float = MAX_LAG_SECONDS,
+        on_error: Callable[[StoreError], None],
+    ) -> None:
+        """Follow nothing yet; `start` does.
+
+        Args:
+            servers: Where the feed is.
+            layout: Under which names.
+            clock: For how old what is known is.
+            max_lag_seconds: How old it may be.
+            on_error: Hears why it cannot be followed.
+        """
+        self._servers = servers
+        self._layout = layout
+        self._monotonic = clock.monotonic
+        self._max_lag_seconds = max_lag_seconds
+        self._on_error = on_error
+        self._generation = b""
+        self._history = b""
+        self._heard = Position(0)
+        """Position of the last change that came,"""
+        self._read = Position(0)
+        """and of the last that was read."""
+        self._unread: list[Change] = []
+        self._epochs = Epochs()
+        self._valid_until = float("-inf")
+        self._standing = Standing(float("-inf"), 0)
+        self._moved = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
+
+    @property
+    def generation(self) -> bytes:
+        """Part of the names of entries. Raises `CutOff` before it is known."""
+        if not self._generation:
+            raise CutOff("the shared store has not been reached yet")
+        return self._generation
+
+    @property
+    def epochs(self) -> Epochs:
+        """Invalidations whose entries may still be there."""
+        return self._epochs
+
+    @property
+    def standing(self) -> Standing:
+        """Up to when nothing has been missed. Raises `CutOff` if that is too long ago."""
+        if self._monotonic() > self._valid_until:
+            raise CutOff(
+                f"the feed has not been heard for {self._max_lag_seconds} s;"
+                " what is held may be out of date"
+            )
+        return self._standing
+
+    def behind(self) -> bool:
+        """As `Feed.behind`; also true while cut off."""
+        return bool(self._unread) or self._monotonic() > self._valid_until
+
+    def position(self) -> Position:
+        """As `Feed.position`."""
+        return self._read
+
+    def read(self) -> Sequence[Change]:
+        """Return the changes since the last call.
+
+        Raises:
+            CutOff: What has changed is not known just now.
+        """
+        _ = self.standing
+        changes, self._unread = self._unread, []
+        self._read = self._heard
+        return changes
+
+    async def heard(self, position: Position) -> None:
+        """Wait until the change at ``position`` has come.
+
+        Raises:
+            CutOff: It did not, in two seconds.
+        """
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                while self._heard < position:
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError as error:
+            raise CutOff("a change was made, but the feed did not bring it") from error
+
+    async def start(self, patience_seconds: float) -> None:
+        """Begin to follow, and wait a while for the first word; go on without it."""
+        self._following = asyncio.create_task(self._follow())
+        try:
+            async with asyncio.timeout(patience_seconds):
+                while not self._generation:
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            return
+        # Nobody can have derived anything yet.
+        self._unread.clear()
+        self._read = self._heard
+
+    async def aclose(self) -> None:
+        """Stop following. May be called twice."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+            self._following = None
+
+    async def _follow(self) -> None:
+        is_torn = False
+        while True:
+            try:
+                line = await self._servers.dial(self._layout.meta)
+                try:
+                    await self._open(line, anew=is_torn)
+                    is_torn = False
+                    while True:
+                        await self._hear(line)
+                finally:
+                    line.close()
+            except _Torn:
+                is_torn = True
+            except StoreError as error:
+                self._on_error(error)
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _open(self, line: Line, *, anew: bool) -> None:
+        """Find out where the feed is; start anew if anything of it may be missing here."""
+        history = await _history(line)
+        opened = await OPEN.run(
+            _Direct(line),
+            (self._layout.meta, self._layout.changes),
+            self._heard,
+            secrets.token_urlsafe(_GENERATION_BYTES),
+            history,
+        )
+        generation, position, floor = items(opened)
+        known = self._generation, self._history
+        self._generation, self._history = string(generation), history
+        here = Position(integer(position))
+        if anew or known != (self._generation, history) or here < self._heard:
+            await self._start_anew(line, here, Position(integer(floor)))
+
+    async def _start_anew(self, line: Line, here: Position, floor: Position) -> None:
+        epochs = Epochs(floor)
+        rows = await line.ask(
+            *("ZRANGE", self._layout.epochs, 0, -1, "WITHSCORES"), timeout_seconds=_PATIENCE_SECONDS
+        )
+        for message, score in pairs(rows):
+            change = read_message(int(float(score)), message)
+            if isinstance(change, Invalidated):
+                epochs.note(change)
+        self._epochs = epochs
+        self._heard = here
+        self._unread = [Lost(here)]
+
+    async def _hear(self, line: Line) -> None:
+        """Wait for changes, or for the word that there are none."""
+        asked_at = self._monotonic()
+        time = line.ask("TIME", timeout_seconds=_PATIENCE_SECONDS)
+        told = line.ask(
+            *("XREAD", "COUNT", _AT_ONCE, "BLOCK", int(BLOCK_SECONDS * 1000), "STREAMS"),
+            *(self._layout.changes, f"{self._heard}-0"),
+            timeout_seconds=BLOCK_SECONDS + _PATIENCE_SECONDS,
+        )
+        now, streams = await asyncio.gather(time, told)
+        if streams is not None:
+            for position, fields in stream_entries(items(items(streams)[0])[1]):
+                self._take(Position(position), fields)
+        self._standing = Standing(asked_at, integer(items(now)[0]))
+        self._valid_until = asked_at + self._max_lag_seconds
+        self._moved.set()
+
+    def _take(self, position: Position, fields: dict[bytes, bytes]) -> None:
+        if position != self._heard + 1:
+            raise _Torn
+        if (until := fields.get(b"swept")) is not None:
+            self._epochs.forget(Position(integer(until)))
+        else:
+            self._take_change(position, fields.get(b"change", b""))
+        self._heard = position
+
+    def _take_change(self, position: Position, message: bytes) -> None:
+        try:
+            change = read_message(position, message)
+        except CorruptEntry as error:  # of a newer version, perhaps
+            self._on_error(error)
+            raise _Torn from error
+        if isinstance(change, Invalidated):
+            self._epochs.note(change)
+        self._unread.append(change)
+
+
+class _Torn(Exception):
+    """Changes are missing, or cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Direct:
+    """A line as scripts ask it."""
+
+    line: Line
+
+    async def ask(self, key: bytes, *words: Word, timeout_seconds: float | None = None) -> Reply:
+        del key
+        return await self.line.ask(*words, timeout_seconds=timeout_seconds or _PATIENCE_SECONDS)
+
+
+async def _history(line: Line) -> bytes:
+    """Return what tells one line of events of a server from another: it changes with fail-overs.
+
+    Empty where the server does not say: then only what is missing tells.
+    """
+    try:
+        told = string(
+            await line.ask("INFO", "replication", timeout_seconds=_PATIENCE_SECONDS)
+        )
+    except Refused:
+        return b""
+    found = re.search(rb"master_replid:(\w+)", told)
+    return b"" if found is None else found[1]

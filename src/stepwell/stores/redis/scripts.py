@@ -1,0 +1,191 @@
+"""What must happen at once on a server, in its own language (Lua 5.1).
+
+Each script touches the names it is given and no others, all in one slot.
+"""
+
+from dataclasses import dataclass, field
+from hashlib import sha1
+from typing import Protocol
+
+from stepwell.stores.redis.link import Refused, Reply, Word
+
+
+class Asked(Protocol):
+    """The part of the servers this needs."""
+
+    async def ask(
+        self, key: bytes, *words: Word, timeout_seconds: float | None = None
+    ) -> Reply:
+        """Send a command to the server that has ``key``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One script."""
+
+    text: str
+    name: str = field(init=False)
+    """By which a server knows it: its SHA-1."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", sha1(self.text.encode()).hexdigest())  # noqa: S324
+
+    async def run(
+        self,
+        servers: Asked,
+        keys: tuple[bytes, ...],
+        *arguments: Word,
+        timeout_seconds: float | None = None,
+    ) -> Reply:
+        """Run it; send its text first to a server that does not know it yet.
+
+        Raises:
+            StoreError: As `Asked.ask`.
+        """
+        words = (len(keys), *keys, *arguments)
+        try:
+            return await servers.ask(
+                keys[0], "EVALSHA", self.name, *words, timeout_seconds=timeout_seconds
+            )
+        except Refused as error:
+            if error.code != "NOSCRIPT":
+                raise
+        return await servers.ask(
+            keys[0], "EVAL", self.text, *words, timeout_seconds=timeout_seconds
+        )
+
+
+GONE = "GONE"
+"""Code of the error if the store is of another generation than the caller thinks."""
+
+JUMP = 1_000_000
+"""By how much the position leaps where changes may have been lost: above what anybody has seen."""
+
+KEPT_CHANGES = 10_000
+MAX_EPOCHS = 50_000
+MAX_JUDGEMENTS = 100_000
+MAX_SOURCES = 10_000
+MAX_ALL_SOURCES = 100_000
+KEPT_ARRIVALS = 100_000
+
+_CHECK = """
+if redis.call('HGET', KEYS[1], 'generation') ~= ARGV[1] then
+  return redis.error_reply('GONE the store has been emptied')
+end
+"""
+
+_APPEND = f"""
+local function append(message)
+  local position = redis.call('HINCRBY', KEYS[1], 'position', 1)
+  redis.call('XADD', KEYS[2], 'MAXLEN', '~', {KEPT_CHANGES},
+    string.format('%.0f-0', position), 'change', message)
+  return position
+end
+"""
+
+OPEN = Script(f"""
+-- KEYS: meta, changes. ARGV: the caller's position, a new generation, the server's history.
+local generation = redis.call('HGET', KEYS[1], 'generation')
+local mine = tonumber(ARGV[1])
+local position
+if not generation then
+  local last = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
+  position = math.max(mine, last and tonumber(string.match(last[1], '^%d+')) or 0)
+  if position > 0 then position = position + {JUMP} end
+  generation = ARGV[2]
+  redis.call('HSET', KEYS[1], 'generation', generation, 'history', ARGV[3],
+    'floor', string.format('%.0f', position))
+else
+  position = tonumber(redis.call('HGET', KEYS[1], 'position') or '0')
+  if redis.call('HGET', KEYS[1], 'history') ~= ARGV[3] then
+    position = math.max(mine, position) + {JUMP}
+    redis.call('HSET', KEYS[1], 'history', ARGV[3])
+  elseif mine > position then
+    position = mine + {JUMP}
+  end
+end
+redis.call('HSET', KEYS[1], 'position', string.format('%.0f', position))
+return {{generation, string.format('%.0f', position), redis.call('HGET', KEYS[1], 'floor')}}
+""")
+
+REPLACED = Script(f"""
+-- KEYS: meta, changes. ARGV: generation, message.
+{_CHECK}{_APPEND}
+return append(ARGV[2])
+""")
+
+INVALIDATED = Script(f"""
+-- KEYS: meta, changes, epochs. ARGV: generation, message.
+{_CHECK}{_APPEND}
+local position = append(ARGV[2])
+redis.call('ZADD', KEYS[3], position, ARGV[2])
+if redis.call('ZCARD', KEYS[3]) > {MAX_EPOCHS} then
+  redis.call('HSET', KEYS[1], 'floor', redis.call('ZPOPMIN', KEYS[3])[2])
+end
+return position
+""")
+
+SWEPT = Script("""
+-- KEYS: meta, changes, epochs. ARGV: generation, position until which all is removed.
+""" + _CHECK + f"""
+redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', ARGV[2])
+local position = redis.call('HINCRBY', KEYS[1], 'position', 1)
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', {KEPT_CHANGES},
+  string.format('%.0f-0', position), 'swept', ARGV[2])
+return position
+""")
+
+MOVED = Script(f"""
+-- KEYS: meta, changes, sources. ARGV: generation, message, namespace, name, everyone.
+{_CHECK}{_APPEND}
+local field = ARGV[3] .. ARGV[4]
+local old = redis.call('HGET', KEYS[3], field)
+local own = 0
+local same = 0
+if ARGV[3] == ARGV[5] or not old then
+  for _, other in ipairs(redis.call('HKEYS', KEYS[3])) do
+    if ARGV[3] == ARGV[5] and other ~= field and string.sub(other, 17) == ARGV[4] then
+      own = own + redis.call('HDEL', KEYS[3], other)
+    elseif string.sub(other, 1, 16) == ARGV[3] then
+      same = same + 1
+    end
+  end
+end
+if old == ARGV[2] and own == 0 then return 0 end
+if not old and same >= {MAX_SOURCES} then
+  return redis.error_reply('FULL a namespace can have {MAX_SOURCES} sources')
+end
+if not old and ARGV[3] ~= ARGV[5] and redis.call('HLEN', KEYS[3]) >= {MAX_ALL_SOURCES} then
+  return redis.error_reply('FULL all namespaces can have {MAX_ALL_SOURCES} sources together')
+end
+redis.call('HSET', KEYS[3], field, ARGV[2])
+return append(ARGV[2])
+""")
+
+JUDGED = Script(f"""
+-- KEYS: meta, changes, judgements, judged. ARGV: generation, message, pair, 1 if wrong.
+{_CHECK}{_APPEND}
+local position = append(ARGV[2])
+redis.call('HSET', KEYS[3], ARGV[3], string.format('%.0f:', position) .. ARGV[2])
+redis.call('ZADD', KEYS[4], position + tonumber(ARGV[4]) * 2^52, ARGV[3])
+if redis.call('ZCARD', KEYS[4]) > {MAX_JUDGEMENTS} then
+  redis.call('HDEL', KEYS[3], redis.call('ZPOPMIN', KEYS[4])[1])
+end
+return position
+""")
+
+PUT = Script("""
+-- KEYS: entry. ARGV: value, milliseconds to live, second by which it must be written.
+-- What the caller knows of invalidations is of a certain moment; it may have slept since.
+if tonumber(redis.call('TIME')[1]) > tonumber(ARGV[3]) then return -1 end
+local known = redis.call('EXISTS', KEYS[1])
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return known
+""")
+
+REMOVE = Script("""
+-- KEYS: entry. ARGV: how it begins: another may have taken its place.
+if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])
+""")
