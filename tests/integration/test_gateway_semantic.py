@@ -242,6 +242,7 @@ async def test_feedback(start_semantic: StartGateway, upstream: FakeUpstream) ->
         body = {"hit": hit, "verdict": "wrong"}
         said = await gateway.post(body, path="/admin/feedback", key=None)
         assert said.status == 200
+        assert json.loads(said.body)["found"] is True
         no_store = {"Cache-Control": "no-store"}
         assert (await gateway.ask(ASKED, headers=no_store)).headers["x-cache"] == "MISS"
         # The entry still answers the question it was made for.
@@ -254,6 +255,9 @@ async def test_feedback(start_semantic: StartGateway, upstream: FakeUpstream) ->
         wrong = {"hit": hit, "verdict": "wrong", "delete": True}
         await gateway.post(wrong, path="/admin/feedback", key=None)
         assert (await gateway.ask(STORED)).headers["x-cache"] == "MISS"
+        unknown = {"hit": "A" * 70, "verdict": "wrong"}
+        said = await gateway.post(unknown, path="/admin/feedback", key=None)
+        assert json.loads(said.body)["found"] is False
         for bad, param in (
             ({"hit": "x", "verdict": "wrong"}, None),
             ({"hit": hit, "verdict": "maybe"}, "verdict"),

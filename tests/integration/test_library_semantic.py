@@ -1,9 +1,11 @@
 """Answers to other words in a program, with the real embedder."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
 import stepwell
@@ -48,6 +50,60 @@ async def test_other_words(upstream: FakeUpstream, tmp_path: Path, *, kept: bool
         await cache.feedback(hit, "wrong", delete=True)
         assert await cache.lookup(question(STORED)) is None
     assert upstream.call_count == 1
+
+
+async def test_a_program_that_starts_finds_what_another_left(
+    upstream: FakeUpstream, tmp_path: Path
+) -> None:
+    """Entering waits until other words can be found: nothing is asked in vain."""
+    async with stepwell.Cache(SETTINGS, upstream=upstream.base_url, data_dir=tmp_path) as cache:
+        await cache.complete(question(STORED))
+    async with stepwell.Cache(SETTINGS, upstream=upstream.base_url, data_dir=tmp_path) as cache:
+        assert (await cache.complete(question(ASKED))).hit
+    assert upstream.call_count == 1
+
+
+@pytest.mark.parametrize("embedder", ["english", "universal"])
+async def test_the_other_bundled_embedders(upstream: FakeUpstream, embedder: str) -> None:
+    """They are there by their names in the settings."""
+    table = {**SETTINGS["semantic"], "embedder": embedder, "levels": {"general": 0.5, "faq": 0.5}}
+    async with stepwell.Cache({"semantic": table}, upstream=upstream.base_url) as cache:
+        await cache.complete(question(STORED))
+        assert (await soon(cache, ASKED)).hit
+
+
+async def test_a_wrapped_client(upstream: FakeUpstream) -> None:
+    """The cache in a client finds other words too."""
+    async with (
+        openai.AsyncOpenAI(base_url=upstream.base_url, api_key="sk-a", max_retries=0) as inner,
+        stepwell.wrap(inner, SETTINGS) as client,
+    ):
+        ask = client.chat.completions.with_raw_response.create
+
+        async def outcome(text: str) -> str:
+            reply = await ask(**question(text), extra_headers={"Cache-Control": "no-store"})
+            return str(reply.headers["x-cache"])
+
+        await ask(**question(STORED))
+        async with asyncio.timeout(60):
+            while await outcome(ASKED) != "HIT":  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
+
+
+def test_a_wrapped_client_of_many_threads(upstream: FakeUpstream) -> None:
+    """The synchronous one stops its embedder when it is closed."""
+    with openai.OpenAI(base_url=upstream.base_url, api_key="sk-a", max_retries=0) as inner:
+        client = stepwell.wrap(inner, SETTINGS)
+        children = child_processes()
+        assert children
+        client.close()
+        assert not children & child_processes()
+
+
+def child_processes() -> set[int]:
+    """Return the numbers of this process's children that live."""
+    found = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    return {int(child) for path in found for child in path.read_text().split()}
 
 
 async def test_off_unless_asked_for(upstream: FakeUpstream) -> None:

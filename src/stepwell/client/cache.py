@@ -1,17 +1,16 @@
 """The cache as an object in a program."""
 
-import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import orjson
 
-from stepwell.assembly.embedder import embedder_process
-from stepwell.assembly.house import House, MakeTargets, Plan, build_house
+from stepwell.assembly.house import House, MakeTargets, Plan
+from stepwell.assembly.own_house import OwnHouse, open_own_house
 from stepwell.assembly.secret import secret_beside
 from stepwell.assembly.settings import Settings
 from stepwell.client.answer import AnswerStream, CachedAnswer, whole
@@ -32,8 +31,9 @@ from stepwell.pipeline.served import Served
 from stepwell.telemetry.savings import Statement, draw_up
 from stepwell.wire.endpoint import endpoint_of
 
-if TYPE_CHECKING:
-    from stepwell.embedding.supervisor import EmbedderProcess
+READY_SECONDS = 30.0
+"""How long entering waits for an embedder to load, and to embed what its index lacks. It takes one
+second, and five when it has never run on this machine."""
 
 Request = Mapping[str, Any]
 """The body of an OpenAI request, as a dictionary."""
@@ -78,35 +78,37 @@ class Cache:
         self._settings = settings_of(settings, upstream)
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._tenant_name = tenant
-        self._house: House | None = None
-        self._embedder: EmbedderProcess | None = None
+        self._own: OwnHouse | None = None
         self._tenant: Tenant | None = None
         self._repeats: Repeats | None = None
 
     async def __aenter__(self) -> Self:
         """Build the cache and open its stores.
 
+        Where the settings want answers to other words, waits until they can be found, but no
+        longer than 30 seconds.
+
         Raises:
             ConfigError: A setting cannot be used.
             StoreUnavailable: The data directory cannot be used.
         """
         secret = secret_beside(self._data_dir)
-        self._embedder = embedder_process(self._settings, _ignore)
-        address = None if self._embedder is None else self._embedder.start()
-        plan = Plan(self._settings, self._data_dir, secret, embedder=address)
-        try:
-            self._house = await build_house(plan, _http_targets())
-        except BaseException:
-            await self._stop_embedder()
-            raise
+        plan = Plan(self._settings, self._data_dir, secret)
+        own = self._own = await open_own_house(plan, _http_targets())
         self._tenant = Tenant(f"name:{self._tenant_name}", secret)
+        house = own.house
         self._repeats = Repeats(
-            self._house.runner,
-            self._house.exact,
-            clock=self._house.clock,
-            events=self._house.events,
+            house.runner,
+            house.exact,
+            clock=house.clock,
+            events=house.events,
             head_of=lambda _: b"",
         )
+        try:
+            await own.wait_until_current(READY_SECONDS)
+        except BaseException:
+            await self._leave(own)
+            raise
         return self
 
     async def __aexit__(
@@ -116,11 +118,12 @@ class Cache:
         trace: TracebackType | None,
     ) -> None:
         """Write what is pending and close everything."""
-        house, self._house, self._repeats = self._entered(), None, None
-        try:
-            await house.aclose()
-        finally:
-            await self._stop_embedder()
+        if self._own is not None:
+            await self._leave(self._own)
+
+    async def _leave(self, own: OwnHouse) -> None:
+        self._own = self._repeats = None
+        await own.aclose()
 
     async def lookup(self, request: Request) -> CachedAnswer | None:
         """Return the cached answer to ``request``, or ``None``. Asks no model server.
@@ -213,7 +216,7 @@ class Cache:
         verdict: Literal["right", "wrong"],
         *,
         delete: bool = False,
-    ) -> None:
+    ) -> bool:
         """Say whether an answer that was given to other words was right.
 
         A wrong one is never given to these words again, and its entry only to nearer ones.
@@ -222,6 +225,9 @@ class Cache:
             answer: What `complete`, `lookup` or `stream` returned, or its ``hit_id``.
             verdict: What is said of it.
             delete: Remove the entry too: its answer is wrong for any question.
+
+        Returns:
+            Whether the entry was still there. What is said of the two questions counts in any case.
 
         Raises:
             RequestError: It did not answer other words, so there is nothing to say; or
@@ -236,16 +242,11 @@ class Cache:
             raise RequestError(f"Nothing to judge: {error}.", code="no_hit") from error
         if feedback is None:
             raise RequestError("There is no semantic layer.", status=404, code="semantic_off")
-        await feedback.give(hit, read_verdict(verdict), delete=delete)
+        return await feedback.give(hit, read_verdict(verdict), delete=delete)
 
     def statement(self) -> Statement:
         """Return what this process's cache saved since it was entered."""
         return draw_up(self._entered().meters.values())
-
-    async def _stop_embedder(self) -> None:
-        process, self._embedder = self._embedder, None
-        if process is not None:
-            await asyncio.to_thread(process.stop)
 
     def _remembered(self, request: Request) -> CachedAnswer | None:
         """Answer a repeat of a request to `lookup` or `complete` from memory, or not at all."""
@@ -293,9 +294,9 @@ class Cache:
         return exchange.served
 
     def _entered(self) -> House:
-        if self._house is None:
+        if self._own is None:
             raise RuntimeError("Use the cache inside `async with`.")
-        return self._house
+        return self._own.house
 
     def _repeated(self) -> Repeats:
         if self._repeats is None:
@@ -306,10 +307,6 @@ class Cache:
         if self._tenant is None:
             raise RuntimeError("Use the cache inside `async with`.")
         return self._tenant
-
-
-def _ignore(_line: str) -> None:
-    """Take what the embedder's process reports; the events tell of failures."""
 
 
 def _http_targets() -> MakeTargets:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stepwell.assembly.house import House, Plan, build_house, key_rules
+from stepwell.assembly.house import Plan, key_rules
+from stepwell.assembly.own_house import OwnHouse, open_own_house
 from stepwell.assembly.secret import secret_beside
 from stepwell.assembly.settings import Settings
 from stepwell.core.errors import RequestError, UpstreamError
@@ -44,9 +45,9 @@ class Outgoing:
 class Desk:
     """The cache of one client. On one event loop."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._auth = PassThrough(house.secret)
+    def __init__(self, own: OwnHouse) -> None:
+        self._own = own
+        self._auth = PassThrough(own.house.secret)
 
     @classmethod
     async def open(cls, settings: Settings, upstream: Upstream, data_dir: Path | None) -> "Desk":
@@ -62,7 +63,7 @@ class Desk:
             scheme = KeyScheme(upstream.identity, key_rules(plan.settings, Dialect.OPENAI))
             return Targets([Target(upstream, scheme)])
 
-        return cls(await build_house(plan, targets))
+        return cls(await open_own_house(plan, targets))
 
     async def answer(self, incoming: Incoming, upstream: Upstream) -> Outgoing:
         """Answer a request; ``upstream`` fetches what the cache has not.
@@ -70,7 +71,7 @@ class Desk:
         Raises:
             UpstreamError: It could not, and nothing stale could stand in.
         """
-        house = self._house
+        house = self._own.house
         exchange = Exchange(incoming.endpoint, clock=house.clock, events=house.events)
         try:
             ask = house.intake.take(
@@ -95,4 +96,4 @@ class Desk:
 
     async def aclose(self) -> None:
         """Write what is pending and close the stores."""
-        await self._house.aclose()
+        await self._own.aclose()

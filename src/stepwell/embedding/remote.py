@@ -30,6 +30,7 @@ GIVEN_UP_SECONDS = 60.0
 RECENT_PAIRS = 4096
 """Whose scores are remembered."""
 
+_NOT_THERE = "the embedder is not there: it starts, or starts again"
 _Pair = tuple[str, str]
 
 
@@ -147,7 +148,7 @@ class RemoteEmbedder:
                 self._link.close()
             return "the embedder is stalled"
         if self._link is None and asyncio.get_running_loop().time() < self._resting_until:
-            return "the embedder is not there"
+            return _NOT_THERE
         return None
 
     async def _dial(self) -> None:
@@ -177,7 +178,8 @@ class RemoteEmbedder:
                 await link.greeted
         except OSError as error:  # a timeout is one
             link.give_up()
-            raise EmbeddingError(f"the embedder is not there: {error}") from error
+            is_gone = isinstance(error, FileNotFoundError | ConnectionRefusedError)
+            raise EmbeddingError(_NOT_THERE if is_gone else f"{_NOT_THERE}: {error}") from error
         except BaseException:
             link.give_up()
             raise

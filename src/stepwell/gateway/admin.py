@@ -107,10 +107,10 @@ class Admin:
             raise RequestError(f"'hit' is {error}.", param="hit") from error
         verdict = read_verdict(asked.verdict)
         try:
-            await self._parts.feedback.give(hit, verdict, delete=asked.delete)
+            found = await self._parts.feedback.give(hit, verdict, delete=asked.delete)
         except StoreError as error:
             return _unavailable(error)
-        return JSONResponse({"key": hit.key.hex(), "verdict": verdict})
+        return JSONResponse({"key": hit.key.hex(), "verdict": verdict, "found": found})
 
     async def _read(self, request: Request, kind: type[_T]) -> _T:
         self._admit(request)

@@ -230,7 +230,9 @@ def _status() -> Schema:
 def _admin() -> Schema:
     counted = _object(matched={"type": "integer"}, removed={"type": "integer"})
     moved = _object(moved={"type": "boolean"})
-    judged = _object(key={"type": "string"}, verdict={"enum": list(Verdict)})
+    judged = _object(
+        key={"type": "string"}, verdict={"enum": list(Verdict)}, found={"type": "boolean"}
+    )
 
     def operation(name: str, summary: str, schema: Schema, *statuses: int) -> Schema:
         answered = {"description": "It is done.", "content": {_JSON: {"schema": schema}}}

@@ -57,7 +57,7 @@ class Feedback:
         self._clock = clock
         self._events = events
 
-    async def give(self, hit: HitId, verdict: Verdict, *, delete: bool = False) -> None:
+    async def give(self, hit: HitId, verdict: Verdict, *, delete: bool = False) -> bool:
         """Keep what a person says; every worker obeys when it returns, and after a restart.
 
         A wrong hit denies the pair in both directions, and narrows its entry to questions that
@@ -68,6 +68,9 @@ class Feedback:
             verdict: What is said of it.
             delete: Remove the entry too: its answer is wrong for any question.
 
+        Returns:
+            Whether the entry was still there. What is said of the pair counts in any case.
+
         Raises:
             StoreError: It could not be made known.
         """
@@ -77,6 +80,7 @@ class Feedback:
             await self._exact.invalidate(Selector(key=hit.key))
             await self._exact.catch_up()
         self._events.emit(HitJudged(verdict, By.PERSON, request_class))
+        return request_class != UNKNOWN_CLASS
 
     async def note(self, hit: HitId, verdict: Verdict, by: By, request_class: str) -> None:
         """Keep what a judge says, as `give`, but that it takes nobody's denial back.
