@@ -1,31 +1,33 @@
 """Entries in Redis: one string each, over all nodes of a cluster."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from stepwell.core.clock import Clock
-from stepwell.core.entry import Entry, Selector
+from stepwell.core.entry import Entry
 from stepwell.core.errors import CorruptEntry
 from stepwell.core.names import CacheKey
 from stepwell.stores.record import decode, encode
 from stepwell.stores.redis.epochs import Epochs
-from stepwell.stores.redis.facets import MAX_BYTES, Facets, facets_of, read_facets, write_facets
+from stepwell.stores.redis.facets import MAX_BYTES, Facets, read_facets, write_facets
 from stepwell.stores.redis.layout import Layout, key_of
 from stepwell.stores.redis.link import Reply, Word
 from stepwell.stores.redis.replies import integer, items, string
 from stepwell.stores.redis.scripts import PUT, REMOVE
 
 _SCAN_COUNT = 500
-"""Names a server is asked for at a time: it answers nobody else meanwhile, for half a millisecond."""
+"""Names a server is asked for at a time: half a millisecond in which it answers nobody else."""
 
 _SCAN_TIMEOUT_SECONDS = 2.0
 _IDENTITY_BYTES = 20
 """How far a value tells one entry from another under its key: position and expiry are in it."""
 
-_GRACE_SECONDS = 5
+GRACE_SECONDS = 5
 """How long after the caller last heard the feed an entry may be written. A sweep looks again at
-what came later than that, `sweeping.SETTLED_SECONDS`."""
+what came later: `stepwell.stores.redis.removal`."""
 
 
 class Node(Protocol):
@@ -106,6 +108,69 @@ class Entries:
         milliseconds = max(1, int((entry.keep_until - self._now()) * 1000))
         value = write_facets(facets) + encode(entry)
         told = integer(
-            await PUT.run(self._servers, (name,), value, milliseconds, heard_at + _GRACE_SECONDS)
+            await PUT.run(self._servers, (name,), value, milliseconds, heard_at + GRACE_SECONDS)
         )
         return None if told < 0 else bool(told)
+
+    async def walk(self, generation: bytes) -> AsyncIterator[list[Seen]]:
+        """Yield all entries of a generation, some hundred at a time; a few may come twice.
+
+        Those that come or go meanwhile may be among them or not (``SCAN``). Costs the servers a
+        microsecond an entry, and this process five; nobody waits longer than for a page.
+
+        Raises:
+            StoreError: A server did not answer.
+        """
+        pattern = _escaped(self._layout.entries(generation)) + b"*"
+        for node in self._servers.masters():
+            cursor = 0
+            while True:
+                following, names = items(
+                    await node.ask(
+                        *("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT),
+                        timeout_seconds=_SCAN_TIMEOUT_SECONDS,
+                    )
+                )
+                if seen := await _look_at(node, [string(name) for name in items(names)]):
+                    yield seen
+                if not (cursor := integer(following)):
+                    break
+
+    async def see(self, generation: bytes, key: CacheKey) -> Seen | None:
+        """Return one entry as `walk` would, or ``None``."""
+        name = self._layout.entry(generation, key)
+        beginning = string(await self._servers.ask(name, "GETRANGE", name, 0, MAX_BYTES - 1))
+        return _seen(key, beginning)
+
+    async def remove(self, generation: bytes, seen: Seen) -> bool:
+        """Remove an entry, unless another has taken its place; return whether it was there."""
+        name = self._layout.entry(generation, seen.key)
+        beginning = seen.beginning[:_IDENTITY_BYTES]
+        return bool(integer(await REMOVE.run(self._servers, (name,), beginning)))
+
+
+async def _look_at(node: Node, names: list[bytes]) -> list[Seen]:
+    asked = [
+        node.ask("GETRANGE", name, 0, MAX_BYTES - 1, timeout_seconds=_SCAN_TIMEOUT_SECONDS)
+        for name in names
+    ]
+    seen = []
+    for name, beginning in zip(names, await asyncio.gather(*asked), strict=True):
+        with suppress(ValueError):  # a name that is none of ours
+            if (one := _seen(key_of(name), string(beginning))) is not None:
+                seen.append(one)
+    return seen
+
+
+def _seen(key: CacheKey, beginning: bytes) -> Seen | None:
+    """Return what a value's beginning says; ``None``: it has gone, or is of another version."""
+    try:
+        facets, _ = read_facets(beginning)
+    except CorruptEntry:
+        return None
+    return Seen(key, facets, beginning)
+
+
+def _escaped(name: bytes) -> bytes:
+    """Return ``name`` as a pattern that matches nothing else."""
+    return re.sub(rb"([*?\[\]\\^])", rb"\\\1", name)

@@ -42,6 +42,19 @@ class Epochs:
             else:
                 del self._by_shape[shape]
 
+    def until(self, position: Position) -> "Epochs":
+        """Return the invalidations up to a position."""
+        some = Epochs(self._floor)
+        for shape, latest in self._by_shape.items():
+            if held := {named: at for named, at in latest.items() if at <= position}:
+                some._by_shape[shape] = held
+        return some
+
+    def keys(self) -> frozenset[CacheKey]:
+        """Return the keys they name; nothing if one of them names none."""
+        named = [named[0] for latest in self._by_shape.values() for named in latest]
+        return frozenset(CacheKey(key) for key in named if key is not None and None not in named)
+
     def outrun(self, key: CacheKey, facets: Facets) -> bool:
         """Return whether an invalidation later than ``facets.as_of`` means the entry.
 

@@ -10,7 +10,6 @@ import re
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from stepwell.core.changes import Change, Invalidated, Lost
 from stepwell.core.clock import Clock
@@ -19,7 +18,7 @@ from stepwell.core.names import Position
 from stepwell.stores.messages import read_message
 from stepwell.stores.redis.epochs import Epochs
 from stepwell.stores.redis.layout import Layout
-from stepwell.stores.redis.link import Refused, Reply, Word
+from stepwell.stores.redis.line import PATIENCE_SECONDS, Dialled, Direct, Line, replication
 from stepwell.stores.redis.replies import integer, items, pairs, stream_entries, string
 from stepwell.stores.redis.scripts import OPEN
 
@@ -31,32 +30,7 @@ MAX_LAG_SECONDS = 1.0
 
 _AT_ONCE = 1_000
 _PAUSE_SECONDS = 0.2
-_PATIENCE_SECONDS = 2.0
 _GENERATION_BYTES = 6
-
-
-class Line(Protocol):
-    """A connection of our own; `stepwell.stores.redis.link.Link`."""
-
-    def ask(self, *words: Word, timeout_seconds: float) -> "asyncio.Future[Reply]":
-        """Send a command."""
-        ...
-
-    def close(self) -> None:
-        """Hang up."""
-        ...
-
-
-class Servers(Protocol):
-    """The part of the servers this needs."""
-
-    async def ask(self, key: bytes, *words: Word, timeout_seconds: float | None = None) -> Reply:
-        """Send a command to the server that has ``key``."""
-        ...
-
-    async def dial(self, key: bytes) -> Line:
-        """Connect anew to the server that has ``key``."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +48,7 @@ class RedisFeed:
 
     def __init__(
         self,
-        servers: Servers,
+        servers: Dialled,
         layout: Layout,
         *,
         clock: Clock,
@@ -156,12 +130,23 @@ class RedisFeed:
             CutOff: It did not, in two seconds.
         """
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while self._heard < position:
                     self._moved.clear()
                     await self._moved.wait()
         except TimeoutError as error:
             raise CutOff("a change was made, but the feed did not bring it") from error
+
+    async def word(self) -> None:
+        """Wait for the feed's next word. Raises `CutOff` if none comes in two seconds."""
+        before = self._standing
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while self._standing is before:
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError as error:
+            raise CutOff("the feed is silent") from error
 
     async def start(self, patience_seconds: float) -> None:
         """Begin to follow, and wait a while for the first word; go on without it."""
@@ -206,7 +191,7 @@ class RedisFeed:
         """Find out where the feed is; start anew if anything of it may be missing here."""
         history = await _history(line)
         opened = await OPEN.run(
-            _Direct(line),
+            Direct(line),
             (self._layout.meta, self._layout.changes),
             self._heard,
             secrets.token_urlsafe(_GENERATION_BYTES),
@@ -222,7 +207,7 @@ class RedisFeed:
     async def _start_anew(self, line: Line, here: Position, floor: Position) -> None:
         epochs = Epochs(floor)
         rows = await line.ask(
-            *("ZRANGE", self._layout.epochs, 0, -1, "WITHSCORES"), timeout_seconds=_PATIENCE_SECONDS
+            *("ZRANGE", self._layout.epochs, 0, -1, "WITHSCORES"), timeout_seconds=PATIENCE_SECONDS
         )
         for message, score in pairs(rows):
             change = read_message(int(float(score)), message)
@@ -235,13 +220,16 @@ class RedisFeed:
     async def _hear(self, line: Line) -> None:
         """Wait for changes, or for the word that there are none."""
         asked_at = self._monotonic()
-        time = line.ask("TIME", timeout_seconds=_PATIENCE_SECONDS)
+        time = line.ask("TIME", timeout_seconds=PATIENCE_SECONDS)
+        held = line.ask("HGET", self._layout.meta, "generation", timeout_seconds=PATIENCE_SECONDS)
         told = line.ask(
             *("XREAD", "COUNT", _AT_ONCE, "BLOCK", int(BLOCK_SECONDS * 1000), "STREAMS"),
             *(self._layout.changes, f"{self._heard}-0"),
-            timeout_seconds=BLOCK_SECONDS + _PATIENCE_SECONDS,
+            timeout_seconds=BLOCK_SECONDS + PATIENCE_SECONDS,
         )
-        now, streams = await asyncio.gather(time, told)
+        now, generation, streams = await asyncio.gather(time, held, told)
+        if generation != self._generation:
+            raise _Torn  # It was emptied.
         if streams is not None:
             for position, fields in stream_entries(items(items(streams)[0])[1]):
                 self._take(Position(position), fields)
@@ -273,27 +261,10 @@ class _Torn(Exception):
     """Changes are missing, or cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Direct:
-    """A line as scripts ask it."""
-
-    line: Line
-
-    async def ask(self, key: bytes, *words: Word, timeout_seconds: float | None = None) -> Reply:
-        del key
-        return await self.line.ask(*words, timeout_seconds=timeout_seconds or _PATIENCE_SECONDS)
-
-
 async def _history(line: Line) -> bytes:
     """Return what tells one line of events of a server from another: it changes with fail-overs.
 
     Empty where the server does not say: then only what is missing tells.
     """
-    try:
-        told = string(
-            await line.ask("INFO", "replication", timeout_seconds=_PATIENCE_SECONDS)
-        )
-    except Refused:
-        return b""
-    found = re.search(rb"master_replid:(\w+)", told)
+    found = re.search(rb"master_replid:(\w+)", await replication(line))
     return b"" if found is None else found[1]

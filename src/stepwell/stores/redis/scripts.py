@@ -13,9 +13,7 @@ from stepwell.stores.redis.link import Refused, Reply, Word
 class Asked(Protocol):
     """The part of the servers this needs."""
 
-    async def ask(
-        self, key: bytes, *words: Word, timeout_seconds: float | None = None
-    ) -> Reply:
+    async def ask(self, key: bytes, *words: Word, timeout_seconds: float | None = None) -> Reply:
         """Send a command to the server that has ``key``."""
         ...
 
@@ -56,8 +54,8 @@ class Script:
         )
 
 
-GONE = "GONE"
-"""Code of the error if the store is of another generation than the caller thinks."""
+FULL = "FULL"
+"""Code of the error if there is no room for one more."""
 
 JUMP = 1_000_000
 """By how much the position leaps where changes may have been lost: above what anybody has seen."""
@@ -126,9 +124,9 @@ end
 return position
 """)
 
-SWEPT = Script("""
+SWEPT = Script(f"""
 -- KEYS: meta, changes, epochs. ARGV: generation, position until which all is removed.
-""" + _CHECK + f"""
+{_CHECK}
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', ARGV[2])
 local position = redis.call('HINCRBY', KEYS[1], 'position', 1)
 redis.call('XADD', KEYS[2], 'MAXLEN', '~', {KEPT_CHANGES},
@@ -175,6 +173,15 @@ end
 return position
 """)
 
+ARRIVED = Script(f"""
+-- KEYS: meta, arrivals. ARGV: generation, entry.
+{_CHECK}
+local number = redis.call('HINCRBY', KEYS[1], 'came', 1)
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', {KEPT_ARRIVALS},
+  string.format('%.0f-0', number), 'entry', ARGV[2])
+return number
+""")
+
 PUT = Script("""
 -- KEYS: entry. ARGV: value, milliseconds to live, second by which it must be written.
 -- What the caller knows of invalidations is of a certain moment; it may have slept since.
@@ -187,5 +194,11 @@ return known
 REMOVE = Script("""
 -- KEYS: entry. ARGV: how it begins: another may have taken its place.
 if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])
+""")
+
+RELEASE = Script("""
+-- KEYS: lease. ARGV: whose.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])
 """)

@@ -1,0 +1,165 @@
+"""Removing what invalidations mean: at once, and once more when all gateways have heard of them."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Protocol
+
+from stepwell.core.changes import Invalidated
+from stepwell.core.entry import Selector
+from stepwell.core.errors import StoreError
+from stepwell.core.names import CacheKey, Position
+from stepwell.stores.messages import invalidated_message
+from stepwell.stores.redis.entries import Entries, Seen
+from stepwell.stores.redis.epochs import Epochs
+from stepwell.stores.redis.feed import RedisFeed
+from stepwell.stores.redis.layout import Layout
+from stepwell.stores.redis.line import Dialled, run_durably
+from stepwell.stores.redis.link import Reply, Word
+from stepwell.stores.redis.replies import integer
+from stepwell.stores.redis.scripts import INVALIDATED, RELEASE, SWEPT
+
+SETTLED_SECONDS = 60.0
+"""So long after an invalidation nobody can write any more what it means: whoever writes has heard
+all that was said until `stepwell.stores.redis.entries.GRACE_SECONDS` before."""
+
+_LEASE_MILLISECONDS = 120_000
+
+
+class Servers(Dialled, Protocol):
+    """The part of the servers this needs."""
+
+    async def ask(self, key: bytes, *words: Word, timeout_seconds: float | None = None) -> Reply:
+        """Send a command to the server that has ``key``."""
+        ...
+
+
+class Removal:
+    """Invalidates, counts, and sweeps behind. One event loop."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        layout: Layout,
+        entries: Entries,
+        feed: RedisFeed,
+        *,
+        settled_seconds: float = SETTLED_SECONDS,
+    ) -> None:
+        self._servers = servers
+        self._layout = layout
+        self._entries = entries
+        self._feed = feed
+        self._settled_seconds = settled_seconds
+        self._sweeping: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to sweep in the background, now and then."""
+        self._sweeping = asyncio.create_task(self._sweep_for_ever())
+
+    async def aclose(self) -> None:
+        """Stop sweeping. May be called twice."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
+            self._sweeping = None
+
+    async def count(self, selector: Selector) -> int:
+        """Return how many entries ``selector`` means. Costs a walk, unless it names a key.
+
+        Raises:
+            StoreError: Not all could be looked at.
+        """
+        meant = Epochs()
+        meant.note(Invalidated(_ANY, selector))
+        known = self._feed.epochs
+        found: set[CacheKey] = set()
+        async for page in self._candidates(selector.key):
+            found.update(
+                seen.key
+                for seen in page
+                if meant.outrun(seen.key, seen.facets) and not known.outrun(seen.key, seen.facets)
+            )
+        return len(found)
+
+    async def invalidate(self, selector: Selector) -> int:
+        """Make it known that what ``selector`` means is gone; remove it; return how many it was.
+
+        From when it is known, nobody serves it, whether it is removed yet or not.
+
+        Raises:
+            StoreError: It was not made known, or not all could be removed: ask again.
+        """
+        layout = self._layout
+        position = integer(
+            await run_durably(
+                self._servers,
+                INVALIDATED,
+                (layout.meta, layout.changes, layout.epochs),
+                self._feed.generation,
+                invalidated_message(selector),
+            )
+        )
+        await self._feed.heard(Position(position))
+        meant = Epochs()
+        meant.note(Invalidated(Position(position), selector))
+        return await self._remove(meant, selector.key)
+
+    async def _remove(self, meant: Epochs, key: CacheKey | None) -> int:
+        removed = 0
+        generation = self._feed.generation
+        async for page in self._candidates(key):
+            removed += sum(
+                await asyncio.gather(
+                    *(
+                        self._entries.remove(generation, seen)
+                        for seen in page
+                        if meant.outrun(seen.key, seen.facets)
+                    )
+                )
+            )
+        return removed
+
+    async def _candidates(self, key: CacheKey | None) -> AsyncIterator[list[Seen]]:
+        generation = self._feed.generation
+        if key is None:
+            async for page in self._entries.walk(generation):
+                yield page
+        elif (seen := await self._entries.see(generation, key)) is not None:
+            yield [seen]
+
+    async def _sweep_for_ever(self) -> None:
+        """Sweep what was heard at the end of one pause at the end of the next."""
+        heard = Position(0)
+        while True:
+            await asyncio.sleep(self._settled_seconds)
+            # An outage is told by whoever follows the feed; what was not swept is, next time.
+            with suppress(StoreError):
+                await self._sweep(heard)
+            heard = self._feed.position()
+
+    async def _sweep(self, until: Position) -> None:
+        """Remove what invalidations up to a position mean, and forget them. One gateway does."""
+        meant = self._feed.epochs.until(until)
+        if not len(meant):
+            return
+        name, token = self._layout.sweep, secrets.token_bytes(8)
+        taken = await self._servers.ask(name, "SET", name, token, "NX", "PX", _LEASE_MILLISECONDS)
+        if taken is None:
+            return
+        try:
+            keys = meant.keys()
+            for key in keys or (None,):
+                await self._remove(meant, key)
+            await SWEPT.run(
+                self._servers,
+                (self._layout.meta, self._layout.changes, self._layout.epochs),
+                self._feed.generation,
+                until,
+            )
+        finally:
+            await RELEASE.run(self._servers, (name,), token)
+
+
+_ANY = Position(1 << 62)

@@ -1,0 +1,219 @@
+"""`RedisStore`: the ports of a store on Redis, Valkey, or a cluster of them."""
+
+from collections.abc import Sequence
+from typing import Protocol, Self
+
+from stepwell.core.changes import Change
+from stepwell.core.clock import Clock
+from stepwell.core.entry import Arrived, Entry, Selector
+from stepwell.core.errors import StoreError, StoreFull, StoreUnavailable
+from stepwell.core.events import Degraded
+from stepwell.core.judgement import Judgement
+from stepwell.core.names import Arrival, CacheKey, Namespace, Position
+from stepwell.core.ports import EventSink
+from stepwell.stores.messages import replaced_message
+from stepwell.stores.redis.arrivals import Arrivals
+from stepwell.stores.redis.entries import Entries, Node
+from stepwell.stores.redis.facets import facets_of
+from stepwell.stores.redis.feed import MAX_LAG_SECONDS, RedisFeed
+from stepwell.stores.redis.layout import Layout
+from stepwell.stores.redis.line import Line
+from stepwell.stores.redis.link import Refused, Reply, Word
+from stepwell.stores.redis.removal import Removal
+from stepwell.stores.redis.said import Said
+from stepwell.stores.redis.scripts import REPLACED
+
+START_SECONDS = 2.0
+"""How long opening waits for the feed's first word."""
+
+_NO_MEMORY = "OOM"
+
+
+class Servers(Protocol):
+    """One server, a cluster, or what a sentinel says is the master."""
+
+    async def ask(self, key: bytes, *words: Word, timeout_seconds: float | None = None) -> Reply:
+        """Send a command to the server that has ``key``."""
+        ...
+
+    def masters(self) -> Sequence[Node]:
+        """Return the nodes that hold entries."""
+        ...
+
+    async def dial(self, key: bytes) -> Line:
+        """Connect anew to the server that has ``key``."""
+        ...
+
+    async def aclose(self) -> None:
+        """Hang up everywhere."""
+        ...
+
+
+class RedisStore:
+    """Entries, change feed, sources and judgements of all gateways that share a Redis.
+
+    What one gateway puts, another can get when `put` has returned. What one invalidates, the
+    others obey when their feed has brought it: milliseconds, and never more than
+    ``max_lag_seconds``, after which a gateway that hears nothing serves nothing of what it holds
+    (`CutOff`). No call on a request's way waits longer than the servers' time budget.
+
+    A killed gateway loses nothing that was acknowledged. A fail-over of Redis may lose the last
+    entries, but no invalidation, source or judgement that was acknowledged while a replica was
+    there. One event loop.
+    """
+
+    def __init__(
+        self,
+        servers: Servers,
+        layout: Layout,
+        *,
+        clock: Clock,
+        events: EventSink,
+        max_lag_seconds: float,
+    ) -> None:
+        """Use `open`."""
+        self._servers = servers
+        self._layout = layout
+        self._events = events
+        self._feed = RedisFeed(
+            servers,
+            layout,
+            clock=clock,
+            max_lag_seconds=max_lag_seconds,
+            on_error=self._degraded,
+        )
+        self._entries = Entries(servers, layout, clock=clock)
+        self._said = Said(servers, layout)
+        self._arrivals = Arrivals(servers, layout, self._entries)
+        self._removal = Removal(servers, layout, self._entries, self._feed)
+
+    @classmethod
+    async def open(
+        cls,
+        servers: Servers,
+        *,
+        prefix: str = "stepwell",
+        clock: Clock,
+        events: EventSink,
+        max_lag_seconds: float = MAX_LAG_SECONDS,
+    ) -> Self:
+        """Open the store on ``servers``, which it closes with itself.
+
+        Waits at most two seconds for them. If they are not there, the store is: whatever it is
+        asked raises `StoreUnavailable` until they are.
+
+        Args:
+            servers: Opened.
+            prefix: What all names begin with; the same for all that share.
+            clock: The time; its wall clock may differ between gateways by less than a time to live.
+            events: Gets `Degraded`.
+            max_lag_seconds: How long what is held may be served without a word from the feed.
+        """
+        store = cls(
+            servers, Layout(prefix), clock=clock, events=events, max_lag_seconds=max_lag_seconds
+        )
+        await store._feed.start(START_SECONDS)
+        store._removal.start()
+        return store
+
+    async def get(self, key: CacheKey) -> Entry | None:
+        """As `Store.get`. One ``GET``."""
+        feed = self._feed
+        return await self._entries.find(feed.generation, key, feed.epochs)
+
+    async def put(self, entry: Entry) -> bool:
+        """As `Store.put`. One script, and one more for each that replaced an entry or has words.
+
+        Raises:
+            StoreFull: Redis is full, and evicts nothing.
+        """
+        try:
+            return await self._put(entry)
+        except Refused as error:
+            if error.code == _NO_MEMORY:
+                raise StoreFull(f"Redis has no memory left: {error}") from error
+            raise
+
+    async def _put(self, entry: Entry) -> bool:
+        facets, feed = facets_of(entry), self._feed
+        heard_at = feed.standing.server_seconds
+        if feed.epochs.outrun(entry.key, facets):
+            return False
+        replaced = await self._entries.put(feed.generation, entry, facets, heard_at)
+        if replaced is None:
+            raise StoreUnavailable("the entry came to Redis too late to be written")
+        if replaced:
+            layout = self._layout
+            await REPLACED.run(
+                self._servers,
+                (layout.meta, layout.changes),
+                feed.generation,
+                replaced_message(entry.key),
+            )
+        if entry.phrasing is not None:
+            await self._arrivals.note(feed.generation, entry)
+        return True
+
+    async def arrived(self, after: Arrival, at_most: int) -> tuple[Sequence[Arrived], Arrival]:
+        """As `stepwell.core.ports.Arrivals.arrived`."""
+        return await self._arrivals.after(self._feed.generation, after, at_most)
+
+    async def count(self, selector: Selector) -> int:
+        """As `Store.count`. Walks through the store unless ``selector`` names a key."""
+        return await self._removal.count(selector)
+
+    async def invalidate(self, selector: Selector) -> int:
+        """As `Store.invalidate`, but that gateways that hear nothing obey within a second.
+
+        Walks through the store unless ``selector`` names a key. From the first moment nothing
+        that is meant is served.
+        """
+        return await self._removal.invalidate(selector)
+
+    def behind(self) -> bool:
+        """As `Feed.behind`; also true while the feed is not heard."""
+        return self._feed.behind()
+
+    def position(self) -> Position:
+        """As `Feed.position`."""
+        return self._feed.position()
+
+    async def read(self) -> Sequence[Change]:
+        """As `Feed.read`. Waits for nothing.
+
+        Raises:
+            CutOff: The feed is not heard.
+        """
+        return self._feed.read()
+
+    async def move_source(self, namespace: Namespace, name: str, value: str) -> bool:
+        """As `Feed.move_source`.
+
+        Raises:
+            StoreFull: The namespace, or all together, have too many sources.
+        """
+        position = await self._said.move_source(self._feed.generation, namespace, name, value)
+        await self._feed.heard(Position(position))
+        return position > 0
+
+    async def source_values(self) -> dict[tuple[Namespace, str], str]:
+        """As `Feed.source_values`."""
+        return await self._said.source_values()
+
+    async def judge(self, judgement: Judgement) -> None:
+        """As `Judgements.judge`."""
+        position = await self._said.judge(self._feed.generation, judgement)
+        await self._feed.heard(Position(position))
+
+    async def judgements(self) -> Sequence[Judgement]:
+        """As `Judgements.judgements`."""
+        return await self._said.judgements()
+
+    async def aclose(self) -> None:
+        """As `Store.aclose`."""
+        await self._removal.aclose()
+        await self._feed.aclose()
+        await self._servers.aclose()
+
+    def _degraded(self, error: StoreError) -> None:
+        self._events.emit(Degraded("store.redis", str(error)))
