@@ -54,7 +54,7 @@ _POLITE = _folds(
     beginner newbie new first assume lot bit excuse pardon bear curious wonder wondering hope
     hoping try trying look looking ask asking ahead right start begin mind advance serious
     seriously genuine dumb silly stupid noob forward everything teach enlighten bless god
-    lifesaver star genius legend angel great
+    lifesaver star genius legend angel great bother bothering know
     """
 )
 """Words that change no answer, and verbs that alone tell nothing."""
@@ -128,6 +128,12 @@ def is_command(tokens: Sequence[Token]) -> bool:
         and not _PAST.match(first.text)
         and not any(token.text in _STATING for token in rest)
     )
+
+
+def is_statement(tokens: Sequence[Token]) -> bool:
+    """Return whether words of grammar alone say something: it is; I do; of course not."""
+    texts = [token.text for token in tokens]
+    return len(texts) > 1 and ("not" in texts or not _STATING.isdisjoint(texts))
 
 
 def begins_telling(tokens: Sequence[Token]) -> bool:
