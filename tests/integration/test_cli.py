@@ -206,6 +206,17 @@ async def test_explain_stats_invalidate(
     assert "hit ratio" in run("stats", *common).stdout
 
 
+def test_looking_leaves_no_trace(tmp_path: Path) -> None:
+    """A command that counts nothing makes no ledger."""
+    settings = tmp_path / "stepwell.toml"
+    settings.write_text('[semantic]\nembedder = "off"\n')
+    upstream = ["--upstream", "http://127.0.0.1:9/v1"]
+    body = json.dumps(question("hi"))
+    common: list[str | Path] = ["--config", settings, "--data", tmp_path, *upstream]
+    assert run("explain", "-", *common, input=body).returncode == 0
+    assert list(tmp_path.glob("ledger*")) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "would", "trail"),
     [

@@ -28,8 +28,8 @@ class Server:
         self.clock = HandClock()
         self._sessions: list[LedgerSession] = []
 
-    def worker(self) -> LedgerSession:
-        session = LedgerSession(self.path, "boot", self.clock)
+    def worker(self, boot: str = "boot") -> LedgerSession:
+        session = LedgerSession(self.path, boot, self.clock)
         self._sessions.append(session)
         return session
 
@@ -131,6 +131,27 @@ def test_a_writer_that_does_not_let_go(server: Server) -> None:
     server.clock.seconds += RETRY_SECONDS
     assert hits(worker.read({HITS: 3}, NO_LEVELS)) == 3
     assert worker.take_problems() == []
+
+
+def test_a_ledger_let_go_for_a_while_is_still_the_servers(server: Server) -> None:
+    """Others that open it meanwhile do not take a server that runs for one that ended."""
+    worker = server.worker()
+    worker.post({HITS: 1}, {})
+    other = sqlite3.connect(server.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    worker.post({HITS: 2}, {})
+    other.execute("ROLLBACK")
+    other.close()
+    server.worker("program").post({HITS: 10}, {})
+    server.clock.seconds += RETRY_SECONDS
+    assert hits(worker.read({HITS: 3}, NO_LEVELS)) == 3
+    assert hits(server.worker().read({}, NO_LEVELS)) == 3
+
+
+def test_who_counted_nothing_leaves_no_trace(server: Server) -> None:
+    """A command that only looks makes no ledger, and no mark."""
+    server.worker().close({})
+    assert list(server.path.parent.iterdir()) == []
 
 
 def test_closing_does_not_wait_to_try_again(server: Server) -> None:

@@ -99,6 +99,7 @@ class Cache:
         except BaseException:
             await self._stop_embedder()
             raise
+        self._house.start_posting()
         self._tenant = Tenant(f"name:{self._tenant_name}", secret)
         self._repeats = Repeats(
             self._house.runner,

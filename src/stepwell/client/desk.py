@@ -62,7 +62,9 @@ class Desk:
             scheme = KeyScheme(upstream.identity, key_rules(plan.settings, Dialect.OPENAI))
             return Targets([Target(upstream, scheme)])
 
-        return cls(await build_house(plan, targets))
+        house = await build_house(plan, targets)
+        house.start_posting()
+        return cls(house)
 
     async def answer(self, incoming: Incoming, upstream: Upstream) -> Outgoing:
         """Answer a request; ``upstream`` fetches what the cache has not.

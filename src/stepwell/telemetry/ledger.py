@@ -4,8 +4,9 @@ Three tables. `counters` holds a row per boot and series, to which every worker 
 counted since it last did; a *boot* is one run of a server with all its workers. `gauges` holds
 each live worker's latest readings. `about` says which file this is.
 
-Only a few boots are kept apart; older ones are folded into one, and the names that callers
-chose are bounded again while folding, so the file stays small however often a server restarts.
+Only boots that still run are kept apart, as `ledger_marks` tells; all others are folded into one,
+and the names that callers chose are bounded again while folding, so the file stays small however
+often a server restarts, and a running one keeps its counts whoever else opens the file.
 """
 
 import contextlib
@@ -29,6 +30,7 @@ from stepwell.telemetry.ledger_file import (
     transaction,
 )
 from stepwell.telemetry.ledger_fold import fold
+from stepwell.telemetry.ledger_marks import Mark, running_boots
 from stepwell.telemetry.series import Series, Values
 
 GAUGE_LIFETIME_SECONDS = 15.0
@@ -63,12 +65,13 @@ class Ledger:
 
     @classmethod
     @store_errors()
-    def open(cls, path: Path, boot: str, clock: Clock) -> Self:
-        """Open the ledger at ``path``, make it if there is none, and fold old boots.
+    def open(cls, path: Path, mark: Mark, clock: Clock) -> Self:
+        """Open the ledger at ``path``, make it if there is none, and fold boots that have ended.
 
         Args:
             path: The file; its directory must exist.
-            boot: Shared by all workers of one run of a server, and by nothing else.
+            mark: Of this worker's boot; set up here, and the caller's to take down: a worker that
+                lets go of the file for a while still runs.
             clock: Says how old gauges are.
 
         Raises:
@@ -82,7 +85,7 @@ class Ledger:
             connection.execute("PRAGMA synchronous = NORMAL")
             check(connection)
             ledger = cls(path, connection, clock)
-            ledger._enter_boot(boot)
+            ledger._enter_boot(mark)
             on_failure.pop_all()
         return ledger
 
@@ -145,14 +148,15 @@ class Ledger:
         """Close the file. May be called twice."""
         self._connection.close()
 
-    def _enter_boot(self, boot: str) -> None:
+    def _enter_boot(self, mark: Mark) -> None:
         with transaction(self._connection):
+            mark.set_up()
             self._connection.execute(
-                "INSERT INTO boots (boot) VALUES (?) ON CONFLICT DO NOTHING", (boot,)
+                "INSERT INTO boots (boot) VALUES (?) ON CONFLICT DO NOTHING", (mark.boot,)
             )
-            row = self._connection.execute("SELECT id FROM boots WHERE boot = ?", (boot,))
+            row = self._connection.execute("SELECT id FROM boots WHERE boot = ?", (mark.boot,))
             (self._boot,) = row.fetchone()
-            fold(self._connection)
+            fold(self._connection, running_boots(self._path))
 
 
 @store_errors()

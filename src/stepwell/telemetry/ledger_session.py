@@ -9,6 +9,7 @@ from stepwell.core.events import Degraded
 from stepwell.telemetry.gauges import Levels
 from stepwell.telemetry.ledger import GAUGE_LIFETIME_SECONDS, Ledger, move_aside
 from stepwell.telemetry.ledger_file import DamagedLedger
+from stepwell.telemetry.ledger_marks import Mark
 from stepwell.telemetry.series import Reading, Series, Values, add_up, increase
 
 RETRY_SECONDS = 5.0
@@ -29,7 +30,7 @@ class LedgerSession:
     def __init__(self, path: Path, boot: str, clock: Clock) -> None:
         """Remember where the ledger is; nothing is opened yet. See `Ledger.open`."""
         self._path = path
-        self._boot = boot
+        self._mark = Mark(path, boot)
         self._clock = clock
         self._ledger: Ledger | None = None
         self._identity = ""
@@ -82,17 +83,16 @@ class LedgerSession:
         return problems
 
     def close(self, counters: Values) -> None:
-        """Post a last time, however short ago that failed, and leave and close the ledger."""
-        self._retry_at = float("-inf")
-        self.post(counters, {})
-        if self._ledger is None:
-            return
-        try:
-            self._ledger.leave()
-        except StoreError as error:
-            self._report(error)
-        self._ledger.close()
-        self._ledger = None
+        """Post a last time, however short ago that failed, and leave and close the ledger.
+
+        A ledger that is not open stays so where nothing was counted: a command that only looks
+        leaves nothing behind.
+        """
+        if self._ledger is not None or increase(counters, self._posted):
+            self._retry_at = float("-inf")
+            self.post(counters, {})
+        self._leave()
+        self._mark.take_down()
 
     def _usable_ledger(self, now: float) -> Ledger | None:
         """Return the open ledger, opened again if need be; ``None`` while waiting to try."""
@@ -110,12 +110,22 @@ class LedgerSession:
     def _open(self) -> Ledger:
         inode = self._path.stat().st_ino if self._path.exists() else 0
         try:
-            return Ledger.open(self._path, self._boot, self._clock)
+            return Ledger.open(self._path, self._mark, self._clock)
         except DamagedLedger as error:
             aside = move_aside(self._path, inode)
             if aside is not None:
                 self._report(error, f"; moved to {aside.name}")
-            return Ledger.open(self._path, self._boot, self._clock)
+            return Ledger.open(self._path, self._mark, self._clock)
+
+    def _leave(self) -> None:
+        if self._ledger is None:
+            return
+        try:
+            self._ledger.leave()
+        except StoreError as error:
+            self._report(error)
+        self._ledger.close()
+        self._ledger = None
 
     def _let_go(self, error: Exception, now: float) -> None:
         self._report(error)
