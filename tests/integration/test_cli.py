@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 from support.gateway import StartGateway, question
 
+from stepwell.core.clock import SystemClock
+from stepwell.telemetry.catalogue import JUDGED
+from stepwell.telemetry.ledger_session import LedgerSession
+from stepwell.telemetry.series import Series
 from stepwell.testing.fake_upstream import FakeUpstream
 
 KEY = {"KEY": "sk-test"}
@@ -163,6 +167,23 @@ def test_a_damaged_ledger_is_named(tmp_path: Path) -> None:
     assert shown.returncode == 2
     assert str(ledger) in shown.stderr
     assert "sets it aside" in shown.stderr
+
+
+def test_judging_anew(tmp_path: Path) -> None:
+    """The count of a class begins again; a class of which nothing was judged is refused."""
+    judged = Series(JUDGED.name, (("verdict", "right"), ("by", "shadow"), ("class", "faq")))
+    server = LedgerSession(tmp_path / "ledger.sqlite", "boot", SystemClock())
+    server.post({judged: 2}, {})
+    shown = run("stats", "--data", tmp_path)
+    assert "faq, shadow         0      2      0         0     100.0%" in shown.stdout
+    refused = run("stats", "--judge-anew", "fqa", "--data", tmp_path)
+    assert refused.returncode == 2
+    assert "--judge-anew is 'fqa', of which nothing was judged; allowed: faq." in refused.stderr
+    anew = run("stats", "--judge-anew", "faq", "--json", "--data", tmp_path)
+    assert json.loads(anew.stdout)["judged"] == []
+    server.close({judged: 3})
+    (line,) = json.loads(run("stats", "--json", "--data", tmp_path).stdout)["judged"]
+    assert (line["right"], line["precision"]) == (1, 1.0)
 
 
 async def test_explain_stats_invalidate(

@@ -8,15 +8,22 @@ from pathlib import Path
 import pytest
 
 from stepwell.core.events import Degraded
+from stepwell.telemetry.catalogue import JUDGED
 from stepwell.telemetry.gauges import Levels
 from stepwell.telemetry.ledger import read_totals
+from stepwell.telemetry.ledger_anew import judge_anew
 from stepwell.telemetry.ledger_session import RETRY_SECONDS, LedgerSession
+from stepwell.telemetry.precision import live_precision
 from stepwell.telemetry.series import Reading, Series
 from stepwell.testing.clock import HandClock
 
 HITS = Series("stepwell_requests_total", (("outcome", "hit"),))
 IN_FLIGHT = Series("stepwell_in_flight")
 ENTRIES = Series("stepwell_entries", (("tier", "disk"),))
+RIGHT, WRONG, OTHER_CLASS = (
+    Series(JUDGED.name, (("verdict", verdict), ("by", "shadow"), ("class", request_class)))
+    for verdict, request_class in (("right", "faq"), ("wrong", "faq"), ("right", "general"))
+)
 NO_LEVELS = Levels({}, {})
 
 
@@ -229,6 +236,36 @@ def test_closing_a_ledger_that_has_become_unusable(server: Server) -> None:
     other.close()
     worker.close({HITS: 1})
     assert worker.take_problems() == [Degraded("telemetry.ledger", "no such table: gauges")]
+
+
+def test_the_precision_outlasts_a_restart(server: Server) -> None:
+    """It is that of all runs, with what this worker has not posted; counters begin anew."""
+    before = server.worker("monday")
+    before.post({RIGHT: 30, WRONG: 1}, {})
+    before.close({RIGHT: 30, WRONG: 1})
+    after = server.worker("tuesday")
+    reading = after.read({RIGHT: 9}, NO_LEVELS)
+    assert reading == Reading({RIGHT: 9}, live_precision({RIGHT: 39, WRONG: 1}))
+    shutil.rmtree(server.path.parent)
+    reading = after.read({RIGHT: 10}, NO_LEVELS)
+    assert reading == Reading({RIGHT: 10}, live_precision({RIGHT: 40, WRONG: 1}))
+
+
+def test_judging_anew(server: Server) -> None:
+    """What a class came to is forgotten, of all runs; no counter of a running server falls."""
+    ended, running = server.worker("monday"), server.worker("tuesday")
+    ended.post({RIGHT: 30, WRONG: 1}, {})
+    ended.close({RIGHT: 30, WRONG: 1})
+    running.post({RIGHT: 4, OTHER_CLASS: 2, HITS: 7}, {})
+    assert judge_anew(server.path, "faq")
+    assert not judge_anew(server.path, "faq")
+    counted = {RIGHT: 5, OTHER_CLASS: 2, HITS: 7}
+    expected = live_precision({RIGHT: 1, OTHER_CLASS: 2})
+    assert running.read(counted, NO_LEVELS) == Reading(counted, expected)
+    running.close(counted)
+    reading = server.worker("wednesday").read({}, NO_LEVELS)
+    assert reading.gauges == expected
+    assert read_totals(server.path).values[HITS] == 7
 
 
 def test_closing_takes_the_levels_out(server: Server) -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 from stepwell.core.clock import Clock
 from stepwell.core.errors import StoreError
 from stepwell.core.events import Degraded
+from stepwell.telemetry.catalogue import JUDGED
 from stepwell.telemetry.gauges import Levels
 from stepwell.telemetry.ledger import GAUGE_LIFETIME_SECONDS, Ledger, move_aside
 from stepwell.telemetry.ledger_file import DamagedLedger
 from stepwell.telemetry.ledger_marks import Mark
+from stepwell.telemetry.precision import live_precision
 from stepwell.telemetry.series import Reading, Series, Values, add_up, increase
 
 RETRY_SECONDS = 5.0
@@ -37,6 +39,7 @@ class LedgerSession:
         self._posted: Values = {}
         self._renew_at = self._retry_at = float("-inf")
         self._sums: Values = {}
+        self._judged: Values = {}
         self._posted_at_sums: Values = {}
         self._problems: list[Degraded] = []
 
@@ -57,7 +60,9 @@ class LedgerSession:
             self._renew_at = now + _RENEW_SECONDS
 
     def read(self, counters: Values, levels: Levels) -> Reading:
-        """Post, and return the sums over all workers of this boot.
+        """Post, and return the sums over all workers of this boot, and the live precision.
+
+        The precision is that of all boots, so that a restart does not begin its count again.
 
         Posting first makes every sum shown one that later sums, read by whichever worker,
         cannot fall below. Without a usable ledger the sums are the last ones it gave, plus
@@ -68,13 +73,16 @@ class LedgerSession:
         if self._ledger is not None:
             try:
                 self._sums = self._ledger.counters()
+                self._judged = self._ledger.totals_of(JUDGED.name)
                 self._posted_at_sums = self._posted
                 other_gauges = self._ledger.other_gauges()
             except StoreError as error:
                 self._let_go(error, self._clock.monotonic())
+        since = increase(counters, self._posted_at_sums)
+        gauges = add_up(levels.own, other_gauges) | levels.shared
         return Reading(
-            counters=add_up(self._sums, increase(counters, self._posted_at_sums)),
-            gauges=add_up(levels.own, other_gauges) | levels.shared,
+            counters=add_up(self._sums, since),
+            gauges=gauges | live_precision(add_up(self._judged, since)),
         )
 
     def take_problems(self) -> list[Degraded]:
