@@ -122,7 +122,7 @@ def _says_more(longer: Reading, place: Addition) -> bool:
         return False
     tokens = outline(longer).tokens
     return any(
-        not (_is_polite(clause, tokens) or _is_aside(clause, tokens))
+        not (_is_polite(clause, tokens) or (_is_aside(clause, tokens) and _names(clause)))
         for clause in clauses(longer)
         if _is_whole(clause, place)
     )
@@ -148,8 +148,13 @@ def _is_polite(clause: Clause, tokens: tuple[Token, ...]) -> bool:
 
 
 def _is_aside(clause: Clause, tokens: tuple[Token, ...]) -> bool:
-    """Return whether a clause stands in brackets: mostly another name of what is before it."""
+    """Return whether a clause stands in brackets."""
     return clause.start > 0 and tokens[clause.start - 1].text in _BRACKETS
+
+
+def _names(clause: Clause) -> bool:
+    """Return whether a clause may be another name of what stands before it, and not an answer."""
+    return clause.is_chinese or any(token.has_content for token in clause.tokens)
 
 
 def _changes(longer: Reading, place: Addition) -> bool:

@@ -69,6 +69,7 @@ _OF_THE_TELLER = frozenset(
 )
 """What a clause begins with that tells of somebody's case, or asks."""
 _STATING = frozenset("is are am was were has have had does did will would can could".split())
+_SAYING = frozenset("say says said agree agrees".split())
 _SHORT = 8
 """Words of a clause that tells something without a verb that is known: wrong answers only."""
 _PAST = re.compile(r".{2,}ed$")
@@ -133,7 +134,8 @@ def is_command(tokens: Sequence[Token]) -> bool:
 def is_statement(tokens: Sequence[Token]) -> bool:
     """Return whether words of grammar alone say something: it is; I do; of course not."""
     texts = [token.text for token in tokens]
-    return len(texts) > 1 and ("not" in texts or not _STATING.isdisjoint(texts))
+    stating = _STATING | _SAYING | {"not"}
+    return len(texts) > 1 and not stating.isdisjoint(texts)
 
 
 def begins_telling(tokens: Sequence[Token]) -> bool:
