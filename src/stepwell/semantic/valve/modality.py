@@ -68,20 +68,15 @@ def modality(asked: Reading, stored: Reading) -> Difference | None:
         _is_denied(asked) and _is_denied(stored)  # What one may not do one must not do.
     ):
         return _difference(mine.forces, theirs.forces)
-    if Asking.CAUSE not in (mine.asking, theirs.asking) and _times_differ(
-        mine, theirs, are_whether=are_whether
-    ):
+    is_cause = Asking.CAUSE in (mine.asking, theirs.asking)
+    if not is_cause and _times_differ(mine, theirs, are_whether=are_whether):
         return _difference(mine.tenses, theirs.tenses)
     if outline(asked).content != outline(stored).content:
         return None
-    if are_whether and (found := _tense_alone(mine, theirs)):
-        return found
-    if Asking.CAUSE in (mine.asking, theirs.asking) or not _may_have_changed(outline(asked).folds):
-        return None
-    if _is_over_in_one(mine.tenses, theirs.tenses):
-        return _difference(mine.tenses, theirs.tenses)
-    words = _other_form(outline(asked), outline(stored))
-    return Difference(Kind.MODALITY, *words) if words else None
+    found = _tense_alone(mine, theirs) if are_whether else None
+    if found is None and not is_cause and _may_have_changed(outline(asked).folds):
+        found = _past_and_present(asked, stored)
+    return found
 
 
 def _is_denied(reading: Reading) -> bool:
@@ -114,10 +109,14 @@ def _tense_alone(mine: Modality, theirs: Modality) -> Difference | None:
     return None
 
 
-def _is_over_in_one(mine: frozenset[Tense], theirs: frozenset[Tense]) -> bool:
-    """Return whether one text asks what is, the other what was: who is, who was the mayor."""
+def _past_and_present(asked: Reading, stored: Reading) -> Difference | None:
+    """Return a difference if one text asks what is, the other what was, of the same things."""
+    mine, theirs = asked.fact(modality_of).tenses, stored.fact(modality_of).tenses
     one, other = sorted((mine, theirs), key=lambda tenses: Tense.IS not in tenses)
-    return one == {Tense.IS} and bool(other) and other <= _DONE
+    if one == {Tense.IS} and other and other <= _DONE:
+        return _difference(mine, theirs)
+    words = _other_form(outline(asked), outline(stored))
+    return Difference(Kind.MODALITY, *words) if words else None
 
 
 def _other_form(mine: Outline, theirs: Outline) -> tuple[str, str] | None:
