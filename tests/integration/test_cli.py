@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 from support.gateway import StartGateway, question
 
+from stepwell.core.clock import SystemClock
+from stepwell.telemetry.catalogue import JUDGED
+from stepwell.telemetry.ledger_session import LedgerSession
+from stepwell.telemetry.series import Series
 from stepwell.testing.fake_upstream import FakeUpstream
 
 KEY = {"KEY": "sk-test"}
@@ -165,6 +169,23 @@ def test_a_damaged_ledger_is_named(tmp_path: Path) -> None:
     assert "sets it aside" in shown.stderr
 
 
+def test_judging_anew(tmp_path: Path) -> None:
+    """The count of a class begins again; a class of which nothing was judged is refused."""
+    judged = Series(JUDGED.name, (("verdict", "right"), ("by", "shadow"), ("class", "faq")))
+    server = LedgerSession(tmp_path / "ledger.sqlite", "boot", SystemClock())
+    server.post({judged: 2}, {})
+    shown = run("stats", "--data", tmp_path)
+    assert "faq, shadow         0      2      0         0     100.0%" in shown.stdout
+    refused = run("stats", "--judge-anew", "fqa", "--data", tmp_path)
+    assert refused.returncode == 2
+    assert "--judge-anew is 'fqa', of which nothing was judged; allowed: faq." in refused.stderr
+    anew = run("stats", "--judge-anew", "faq", "--json", "--data", tmp_path)
+    assert json.loads(anew.stdout)["judged"] == []
+    server.close({judged: 3})
+    (line,) = json.loads(run("stats", "--json", "--data", tmp_path).stdout)["judged"]
+    assert (line["right"], line["precision"]) == (1, 1.0)
+
+
 async def test_explain_stats_invalidate(
     start_gateway: StartGateway, upstream: FakeUpstream, tmp_path: Path
 ) -> None:
@@ -204,6 +225,17 @@ async def test_explain_stats_invalidate(
     stats = json.loads(run("stats", "--json", *common).stdout)
     assert stats["by_result"] == {"hit": 2, "miss": 2}
     assert "hit ratio" in run("stats", *common).stdout
+
+
+def test_looking_leaves_no_trace(tmp_path: Path) -> None:
+    """A command that counts nothing makes no ledger."""
+    settings = tmp_path / "stepwell.toml"
+    settings.write_text('[semantic]\nembedder = "off"\n')
+    upstream = ["--upstream", "http://127.0.0.1:9/v1"]
+    body = json.dumps(question("hi"))
+    common: list[str | Path] = ["--config", settings, "--data", tmp_path, *upstream]
+    assert run("explain", "-", *common, input=body).returncode == 0
+    assert list(tmp_path.glob("ledger*")) == []
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from prometheus_client.openmetrics.parser import (
 from support.gateway import Gateway, StartGateway, question
 from support.metrics import reaches, read_metrics, total
 
+import stepwell
 from stepwell.telemetry.catalogue import CATALOGUE, Kind
 from stepwell.testing.fake_upstream import FakeUpstream, Fault, Script
 
@@ -240,3 +242,19 @@ async def test_what_is_forwarded_is_counted_too(
         before = await total(gateway, REQUESTS, outcome="rejected")
         assert (await gateway.get("/v1/models", key)).status == 401
         assert await total(gateway, REQUESTS, outcome="rejected") == before + 1
+
+
+async def test_others_on_the_data_directory(
+    start_gateway: StartGateway, upstream: FakeUpstream, tmp_path: Path
+) -> None:
+    """Programs that use the directory meanwhile have their own counts; the gateway keeps its."""
+    async with start_gateway() as gateway:
+        for _ in range(2):
+            await gateway.ask("hi")
+        assert await total(gateway, REQUESTS) == 2
+        for _ in range(5):
+            async with stepwell.Cache(upstream=upstream.base_url, data_dir=tmp_path / "data") as it:
+                await it.complete(question("hi"))
+        assert await total(gateway, REQUESTS) == 2
+        statement = json.loads((await gateway.get("/admin/stats")).body)
+        assert statement["requests"] == 7

@@ -1,5 +1,6 @@
 """The ledger's file keeps every count, over workers and restarts, and stays small."""
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from stepwell.core.errors import StoreUnavailable
 from stepwell.telemetry.ledger import GAUGE_LIFETIME_SECONDS, Ledger, move_aside, read_totals
 from stepwell.telemetry.ledger_file import FORMAT, DamagedLedger
-from stepwell.telemetry.ledger_fold import BOOTS_KEPT_APART
+from stepwell.telemetry.ledger_marks import Mark
 from stepwell.telemetry.series import Series
 from stepwell.testing.clock import HandClock
 
@@ -24,16 +25,19 @@ class Opener:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.clock = HandClock()
-        self._ledgers: list[Ledger] = []
+        self._workers: list[tuple[Ledger, Mark]] = []
 
     def __call__(self, boot: str = "boot") -> Ledger:
-        ledger = Ledger.open(self.path, boot, self.clock)
-        self._ledgers.append(ledger)
+        mark = Mark(self.path, boot)
+        ledger = Ledger.open(self.path, mark, self.clock)
+        self._workers.append((ledger, mark))
         return ledger
 
     def close(self) -> None:
-        for ledger in self._ledgers:
+        """Let all workers end, as the kernel would."""
+        for ledger, mark in self._workers:
             ledger.close()
+            mark.take_down()
 
 
 @pytest.fixture
@@ -67,29 +71,67 @@ def test_counts_survive_a_restart(opened: Opener) -> None:
     assert read_totals(opened.path).values == {HITS: 2}
 
 
-def test_old_boots_are_folded(opened: Opener) -> None:
-    """However often a server starts, only the newest boots have rows of their own."""
+def boots_apart(path: Path) -> int:
+    """Return how many boots have counts of their own, the past included."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        (boots,) = connection.execute("SELECT count(DISTINCT boot) FROM counters").fetchone()
+    return int(boots)
+
+
+def test_boots_that_ended_are_folded(opened: Opener) -> None:
+    """However often a server starts, only what runs has rows and a mark of its own."""
     for number in range(20):
+        opened.close()
         ledger = opened(f"boot {number}")
         ledger.add({HITS: 1, SECONDS: 0.25}, {})
-    with sqlite3.connect(opened.path) as connection:
-        rows = connection.execute("SELECT count(*) FROM counters").fetchone()
-    connection.close()
-    assert rows == (2 * (1 + BOOTS_KEPT_APART),)
+    assert boots_apart(opened.path) == 2
+    assert len(list(opened.path.parent.glob("*.run-*"))) == 1
     assert read_totals(opened.path).values == {HITS: 20, SECONDS: 5.0}
     assert ledger.counters() == {HITS: 1, SECONDS: 0.25}
 
 
-def test_a_draining_server_loses_nothing(opened: Opener) -> None:
-    """A server whose boot has been folded meanwhile still adds to the totals."""
-    draining = opened("old")
-    draining.add({HITS: 1}, {})
+def test_a_running_server_keeps_its_counts(opened: Opener) -> None:
+    """However many others open the ledger, what a server shows does not shrink."""
+    running = opened("gateway")
+    running.add({HITS: 1}, {})
     for number in range(10):
-        opened(f"new {number}")
-    draining.add({HITS: 1}, {})
-    assert read_totals(opened.path).values == {HITS: 2}
-    opened("newest")
-    assert read_totals(opened.path).values == {HITS: 2}
+        opened(f"program {number}").add({HITS: 10}, {})
+    assert running.counters() == {HITS: 1}
+    running.add({HITS: 1}, {})
+    assert running.counters() == {HITS: 2}
+    assert boots_apart(opened.path) == 11
+    assert read_totals(opened.path).values == {HITS: 102}
+    opened.close()
+    opened("last")
+    assert boots_apart(opened.path) == 1
+    assert read_totals(opened.path).values == {HITS: 102}
+
+
+def test_a_boot_runs_as_long_as_one_of_its_workers(opened: Opener) -> None:
+    """One worker's end takes neither its counts nor the others' from the boot."""
+    ended = opened("gateway")
+    ended.add({HITS: 1}, {})
+    staying = Mark(opened.path, "gateway")
+    ledger = Ledger.open(opened.path, staying, opened.clock)
+    opened.close()
+    opened("program")
+    assert ledger.counters() == {HITS: 1}
+    ledger.close()
+    staying.take_down()
+
+
+def test_a_mark_that_cannot_be_asked(opened: Opener) -> None:
+    """In doubt a boot runs: one whose mark cannot be opened is not folded."""
+    opened("gateway").add({HITS: 1}, {})
+    opened.close()
+    mark = opened.path.with_name("ledger.sqlite.run-gateway")
+    mark.unlink()
+    mark.mkdir()
+    opened("program").add({HITS: 10}, {})
+    assert boots_apart(opened.path) == 2
+    mark.rmdir()
+    opened("next")
+    assert read_totals(opened.path).values == {HITS: 11}
 
 
 def test_gauges_of_other_live_workers(opened: Opener) -> None:

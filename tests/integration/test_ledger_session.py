@@ -8,15 +8,22 @@ from pathlib import Path
 import pytest
 
 from stepwell.core.events import Degraded
+from stepwell.telemetry.catalogue import JUDGED
 from stepwell.telemetry.gauges import Levels
 from stepwell.telemetry.ledger import read_totals
+from stepwell.telemetry.ledger_anew import judge_anew
 from stepwell.telemetry.ledger_session import RETRY_SECONDS, LedgerSession
+from stepwell.telemetry.precision import live_precision
 from stepwell.telemetry.series import Reading, Series
 from stepwell.testing.clock import HandClock
 
 HITS = Series("stepwell_requests_total", (("outcome", "hit"),))
 IN_FLIGHT = Series("stepwell_in_flight")
 ENTRIES = Series("stepwell_entries", (("tier", "disk"),))
+RIGHT, WRONG, OTHER_CLASS = (
+    Series(JUDGED.name, (("verdict", verdict), ("by", "shadow"), ("class", request_class)))
+    for verdict, request_class in (("right", "faq"), ("wrong", "faq"), ("right", "general"))
+)
 NO_LEVELS = Levels({}, {})
 
 
@@ -28,8 +35,8 @@ class Server:
         self.clock = HandClock()
         self._sessions: list[LedgerSession] = []
 
-    def worker(self) -> LedgerSession:
-        session = LedgerSession(self.path, "boot", self.clock)
+    def worker(self, boot: str = "boot") -> LedgerSession:
+        session = LedgerSession(self.path, boot, self.clock)
         self._sessions.append(session)
         return session
 
@@ -133,6 +140,27 @@ def test_a_writer_that_does_not_let_go(server: Server) -> None:
     assert worker.take_problems() == []
 
 
+def test_a_ledger_let_go_for_a_while_is_still_the_servers(server: Server) -> None:
+    """Others that open it meanwhile do not take a server that runs for one that ended."""
+    worker = server.worker()
+    worker.post({HITS: 1}, {})
+    other = sqlite3.connect(server.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    worker.post({HITS: 2}, {})
+    other.execute("ROLLBACK")
+    other.close()
+    server.worker("program").post({HITS: 10}, {})
+    server.clock.seconds += RETRY_SECONDS
+    assert hits(worker.read({HITS: 3}, NO_LEVELS)) == 3
+    assert hits(server.worker().read({}, NO_LEVELS)) == 3
+
+
+def test_who_counted_nothing_leaves_no_trace(server: Server) -> None:
+    """A command that only looks makes no ledger, and no mark."""
+    server.worker().close({})
+    assert list(server.path.parent.iterdir()) == []
+
+
 def test_closing_does_not_wait_to_try_again(server: Server) -> None:
     """What could not be posted a moment ago is tried once more at the end."""
     shutil.rmtree(server.path.parent)
@@ -208,6 +236,36 @@ def test_closing_a_ledger_that_has_become_unusable(server: Server) -> None:
     other.close()
     worker.close({HITS: 1})
     assert worker.take_problems() == [Degraded("telemetry.ledger", "no such table: gauges")]
+
+
+def test_the_precision_outlasts_a_restart(server: Server) -> None:
+    """It is that of all runs, with what this worker has not posted; counters begin anew."""
+    before = server.worker("monday")
+    before.post({RIGHT: 30, WRONG: 1}, {})
+    before.close({RIGHT: 30, WRONG: 1})
+    after = server.worker("tuesday")
+    reading = after.read({RIGHT: 9}, NO_LEVELS)
+    assert reading == Reading({RIGHT: 9}, live_precision({RIGHT: 39, WRONG: 1}))
+    shutil.rmtree(server.path.parent)
+    reading = after.read({RIGHT: 10}, NO_LEVELS)
+    assert reading == Reading({RIGHT: 10}, live_precision({RIGHT: 40, WRONG: 1}))
+
+
+def test_judging_anew(server: Server) -> None:
+    """What a class came to is forgotten, of all runs; no counter of a running server falls."""
+    ended, running = server.worker("monday"), server.worker("tuesday")
+    ended.post({RIGHT: 30, WRONG: 1}, {})
+    ended.close({RIGHT: 30, WRONG: 1})
+    running.post({RIGHT: 4, OTHER_CLASS: 2, HITS: 7}, {})
+    assert judge_anew(server.path, "faq")
+    assert not judge_anew(server.path, "faq")
+    counted = {RIGHT: 5, OTHER_CLASS: 2, HITS: 7}
+    expected = live_precision({RIGHT: 1, OTHER_CLASS: 2})
+    assert running.read(counted, NO_LEVELS) == Reading(counted, expected)
+    running.close(counted)
+    reading = server.worker("wednesday").read({}, NO_LEVELS)
+    assert reading.gauges == expected
+    assert read_totals(server.path).values[HITS] == 7
 
 
 def test_closing_takes_the_levels_out(server: Server) -> None:

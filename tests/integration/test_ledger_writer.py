@@ -1,10 +1,11 @@
 """Worker processes share a ledger; the death of one takes no more than its last second."""
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,12 @@ from stepwell.telemetry import ledger_writer
 from stepwell.telemetry.catalogue import IN_FLIGHT
 from stepwell.telemetry.exposition import render_metrics
 from stepwell.telemetry.gauges import Gauges
-from stepwell.telemetry.ledger import read_totals
+from stepwell.telemetry.ledger import Ledger, read_totals
+from stepwell.telemetry.ledger_marks import Mark
 from stepwell.telemetry.ledger_writer import LedgerWriter
 from stepwell.telemetry.meters import Meters
 from stepwell.telemetry.series import Series
+from stepwell.testing.clock import HandClock
 from stepwell.testing.events import make_request_ended
 
 HITS = Series(
@@ -127,6 +130,28 @@ async def test_killed_workers(tmp_path: Path) -> None:
         await writer.aclose()
     assert 'stepwell_requests_total{class="general",layer="exact",outcome="hit"} 14.0\n' in page
     assert read_totals(path).values[HITS] == 14
+
+
+def test_the_kernel_says_who_runs(tmp_path: Path) -> None:
+    """A killed process is folded by whoever opens the ledger next; a living one is not."""
+    path = tmp_path / "ledger.sqlite"
+    with workers(path, 1) as (worker,):
+        worker.do("count 5")
+        worker.do("flush")
+        assert others_open(path) == {"boot"}
+        worker.kill()
+        assert others_open(path) == set()
+    assert read_totals(path).values[HITS] == 5
+
+
+def others_open(path: Path) -> set[str]:
+    """Open the ledger as another program does, and return whose boots are left beside its own."""
+    mark = Mark(path, "another program")
+    Ledger.open(path, mark, HandClock()).close()
+    mark.take_down()
+    with closing(sqlite3.connect(path)) as connection:
+        boots = {boot for (boot,) in connection.execute("SELECT boot FROM boots")}
+    return boots - {mark.boot}
 
 
 def test_workers_that_start_at_once(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ class Worker:
             self._house = await build_house(self._plan, http_targets)
             gateway = self._gateway = Gateway(_parts(self._house))
             self._house.gauges.watch(catalogue.IN_FLIGHT, lambda: gateway.in_flight)
+            self._house.start_posting()
         except StepwellError as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return

@@ -97,6 +97,7 @@ class Cache:
         own = self._own = await open_own_house(plan, _http_targets())
         self._tenant = Tenant(f"name:{self._tenant_name}", secret)
         house = own.house
+        house.start_posting()
         self._repeats = Repeats(
             house.runner,
             house.exact,

@@ -63,7 +63,9 @@ class Desk:
             scheme = KeyScheme(upstream.identity, key_rules(plan.settings, Dialect.OPENAI))
             return Targets([Target(upstream, scheme)])
 
-        return cls(await open_own_house(plan, targets))
+        own = await open_own_house(plan, targets)
+        own.house.start_posting()
+        return cls(own)
 
     async def answer(self, incoming: Incoming, upstream: Upstream) -> Outgoing:
         """Answer a request; ``upstream`` fetches what the cache has not.

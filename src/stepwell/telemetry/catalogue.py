@@ -149,7 +149,8 @@ PRECISION = Metric(
     "stepwell_semantic_precision",
     Kind.GAUGE,
     "Share of right answers among those judged, of a sample or in shadow mode, and the 95 % "
-    "interval of it (Wilson); computed from stepwell_semantic_judged_total.",
+    "interval of it (Wilson). Over all runs, not this one alone: a restart does not begin it anew, "
+    "stepwell stats --judge-anew does.",
     ("class", "by", "bound"),
 )
 SEMANTIC_POINTS = Metric(

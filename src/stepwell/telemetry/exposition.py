@@ -16,7 +16,6 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from stepwell.telemetry.catalogue import CATALOGUE, Kind, Metric
-from stepwell.telemetry.precision import live_precision
 from stepwell.telemetry.series import Reading, Series, Values
 
 PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -57,8 +56,7 @@ class _ReadingCollector(Collector):
     def collect(self) -> Iterator[Family]:
         """Yield the catalogue's metrics with the reading's series."""
         counters = _by_metric(self._reading.counters)
-        derived = live_precision(self._reading.counters)
-        gauges = _by_metric({**self._reading.gauges, **derived})
+        gauges = _by_metric(self._reading.gauges)
         for metric in CATALOGUE:
             match metric.kind:
                 case Kind.COUNTER:

@@ -4,8 +4,9 @@ Three tables. `counters` holds a row per boot and series, to which every worker 
 counted since it last did; a *boot* is one run of a server with all its workers. `gauges` holds
 each live worker's latest readings. `about` says which file this is.
 
-Only a few boots are kept apart; older ones are folded into one, and the names that callers
-chose are bounded again while folding, so the file stays small however often a server restarts.
+Only boots that still run are kept apart, as `ledger_marks` tells; all others are folded into one,
+and the names that callers chose are bounded again while folding, so the file stays small however
+often a server restarts, and a running one keeps its counts whoever else opens the file.
 """
 
 import contextlib
@@ -18,17 +19,19 @@ from typing import Self
 from stepwell.core.clock import Clock
 from stepwell.telemetry.ledger_file import (
     PAST,
+    add_to_boot,
     check,
     check_format,
     connect,
     labels_text,
     make_if_missing,
     read_series,
-    rows,
+    read_totals_of,
     store_errors,
     transaction,
 )
 from stepwell.telemetry.ledger_fold import fold
+from stepwell.telemetry.ledger_marks import Mark, running_boots
 from stepwell.telemetry.series import Series, Values
 
 GAUGE_LIFETIME_SECONDS = 15.0
@@ -63,12 +66,13 @@ class Ledger:
 
     @classmethod
     @store_errors()
-    def open(cls, path: Path, boot: str, clock: Clock) -> Self:
-        """Open the ledger at ``path``, make it if there is none, and fold old boots.
+    def open(cls, path: Path, mark: Mark, clock: Clock) -> Self:
+        """Open the ledger at ``path``, make it if there is none, and fold boots that have ended.
 
         Args:
             path: The file; its directory must exist.
-            boot: Shared by all workers of one run of a server, and by nothing else.
+            mark: Of this worker's boot; set up here, and the caller's to take down: a worker that
+                lets go of the file for a while still runs.
             clock: Says how old gauges are.
 
         Raises:
@@ -82,7 +86,7 @@ class Ledger:
             connection.execute("PRAGMA synchronous = NORMAL")
             check(connection)
             ledger = cls(path, connection, clock)
-            ledger._enter_boot(boot)
+            ledger._enter_boot(mark)
             on_failure.pop_all()
         return ledger
 
@@ -101,11 +105,7 @@ class Ledger:
         """
         now = self._clock.now()
         with transaction(self._connection):
-            self._connection.executemany(
-                "INSERT INTO counters VALUES (?, ?, ?, ?)"
-                " ON CONFLICT (boot, name, labels) DO UPDATE SET value = value + excluded.value",
-                rows(self._boot, increases),
-            )
+            add_to_boot(self._connection, self._boot, increases)
             self._connection.executemany(
                 "INSERT OR REPLACE INTO gauges VALUES (?, ?, ?, ?, ?, ?)",
                 (
@@ -127,6 +127,14 @@ class Ledger:
         )
 
     @store_errors()
+    def totals_of(self, name: str) -> dict[Series, float]:
+        """Return the sums over all boots of the counter called ``name``.
+
+        Costs a pass over the table: some microseconds for each hundred of its rows.
+        """
+        return read_totals_of(self._connection, name)
+
+    @store_errors()
     def other_gauges(self) -> dict[Series, float]:
         """Return the gauges of this boot's other live workers, summed over them."""
         return read_series(
@@ -145,14 +153,15 @@ class Ledger:
         """Close the file. May be called twice."""
         self._connection.close()
 
-    def _enter_boot(self, boot: str) -> None:
+    def _enter_boot(self, mark: Mark) -> None:
         with transaction(self._connection):
+            mark.set_up()
             self._connection.execute(
-                "INSERT INTO boots (boot) VALUES (?) ON CONFLICT DO NOTHING", (boot,)
+                "INSERT INTO boots (boot) VALUES (?) ON CONFLICT DO NOTHING", (mark.boot,)
             )
-            row = self._connection.execute("SELECT id FROM boots WHERE boot = ?", (boot,))
+            row = self._connection.execute("SELECT id FROM boots WHERE boot = ?", (mark.boot,))
             (self._boot,) = row.fetchone()
-            fold(self._connection)
+            fold(self._connection, running_boots(self._path))
 
 
 @store_errors()

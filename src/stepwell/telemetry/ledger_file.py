@@ -138,6 +138,24 @@ def read_series(
     }
 
 
+def read_totals_of(connection: sqlite3.Connection, name: str) -> dict[Series, float]:
+    """Return the sums over all boots of the series called ``name``."""
+    return read_series(
+        connection,
+        "SELECT name, labels, sum(value) FROM counters WHERE name = ? GROUP BY labels",
+        name,
+    )
+
+
+def add_to_boot(connection: sqlite3.Connection, boot: int, increases: Values) -> None:
+    """Add ``increases`` to the counters of ``boot``."""
+    connection.executemany(
+        "INSERT INTO counters VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (boot, name, labels) DO UPDATE SET value = value + excluded.value",
+        rows(boot, increases),
+    )
+
+
 def labels_text(series: Series) -> str:
     """Return the labels of ``series`` as they stand in a row: the same text for the same labels."""
     return orjson.dumps(dict(series.labels)).decode()

@@ -2,32 +2,26 @@
 
 import sqlite3
 from collections import defaultdict
+from collections.abc import Set as AbstractSet
 
 from stepwell.telemetry.catalogue import CALLER_LABELS, MAX_LABEL_VALUES, OTHER
 from stepwell.telemetry.ledger_file import PAST, read_series, rows
 from stepwell.telemetry.series import Series, Values
 
-BOOTS_KEPT_APART = 4
-"""So that a server that still drains while its successors start keeps its own counts."""
 
-
-def fold(connection: sqlite3.Connection) -> None:
-    """Add the counters of all but the newest boots to those of the past."""
-    first_kept = connection.execute(
-        "SELECT id FROM boots ORDER BY id DESC LIMIT 1 OFFSET ?", (BOOTS_KEPT_APART - 1,)
-    ).fetchone()
-    if first_kept is None:
+def fold(connection: sqlite3.Connection, running: AbstractSet[str]) -> None:
+    """Add the counters of all boots but those that are ``running`` to those of the past."""
+    boots = connection.execute("SELECT id, boot FROM boots").fetchall()
+    ended = [(number,) for number, boot in boots if boot not in running]
+    if not ended:
         return
-    old = connection.execute("SELECT 1 FROM boots WHERE id < ? LIMIT 1", first_kept).fetchone()
-    if old is None:
-        return
+    connection.executemany("DELETE FROM boots WHERE id = ?", ended)
     past = read_series(
         connection,
-        "SELECT name, labels, sum(value) FROM counters WHERE boot < ? GROUP BY name, labels",
-        *first_kept,
+        "SELECT name, labels, sum(value) FROM counters"
+        " WHERE boot NOT IN (SELECT id FROM boots) GROUP BY name, labels",
     )
-    connection.execute("DELETE FROM counters WHERE boot < ?", first_kept)
-    connection.execute("DELETE FROM boots WHERE id < ?", first_kept)
+    connection.execute("DELETE FROM counters WHERE boot NOT IN (SELECT id FROM boots)")
     connection.executemany(
         "INSERT INTO counters VALUES (?, ?, ?, ?)", rows(PAST, bound_callers_names(past))
     )

@@ -6,9 +6,12 @@ from pathlib import Path
 from stepwell.core.clock import Clock
 from stepwell.core.errors import StoreError
 from stepwell.core.events import Degraded
+from stepwell.telemetry.catalogue import JUDGED
 from stepwell.telemetry.gauges import Levels
 from stepwell.telemetry.ledger import GAUGE_LIFETIME_SECONDS, Ledger, move_aside
 from stepwell.telemetry.ledger_file import DamagedLedger
+from stepwell.telemetry.ledger_marks import Mark
+from stepwell.telemetry.precision import live_precision
 from stepwell.telemetry.series import Reading, Series, Values, add_up, increase
 
 RETRY_SECONDS = 5.0
@@ -29,13 +32,14 @@ class LedgerSession:
     def __init__(self, path: Path, boot: str, clock: Clock) -> None:
         """Remember where the ledger is; nothing is opened yet. See `Ledger.open`."""
         self._path = path
-        self._boot = boot
+        self._mark = Mark(path, boot)
         self._clock = clock
         self._ledger: Ledger | None = None
         self._identity = ""
         self._posted: Values = {}
         self._renew_at = self._retry_at = float("-inf")
         self._sums: Values = {}
+        self._judged: Values = {}
         self._posted_at_sums: Values = {}
         self._problems: list[Degraded] = []
 
@@ -56,7 +60,9 @@ class LedgerSession:
             self._renew_at = now + _RENEW_SECONDS
 
     def read(self, counters: Values, levels: Levels) -> Reading:
-        """Post, and return the sums over all workers of this boot.
+        """Post, and return the sums over all workers of this boot, and the live precision.
+
+        The precision is that of all boots, so that a restart does not begin its count again.
 
         Posting first makes every sum shown one that later sums, read by whichever worker,
         cannot fall below. Without a usable ledger the sums are the last ones it gave, plus
@@ -67,13 +73,16 @@ class LedgerSession:
         if self._ledger is not None:
             try:
                 self._sums = self._ledger.counters()
+                self._judged = self._ledger.totals_of(JUDGED.name)
                 self._posted_at_sums = self._posted
                 other_gauges = self._ledger.other_gauges()
             except StoreError as error:
                 self._let_go(error, self._clock.monotonic())
+        since = increase(counters, self._posted_at_sums)
+        gauges = add_up(levels.own, other_gauges) | levels.shared
         return Reading(
-            counters=add_up(self._sums, increase(counters, self._posted_at_sums)),
-            gauges=add_up(levels.own, other_gauges) | levels.shared,
+            counters=add_up(self._sums, since),
+            gauges=gauges | live_precision(add_up(self._judged, since)),
         )
 
     def take_problems(self) -> list[Degraded]:
@@ -82,17 +91,16 @@ class LedgerSession:
         return problems
 
     def close(self, counters: Values) -> None:
-        """Post a last time, however short ago that failed, and leave and close the ledger."""
-        self._retry_at = float("-inf")
-        self.post(counters, {})
-        if self._ledger is None:
-            return
-        try:
-            self._ledger.leave()
-        except StoreError as error:
-            self._report(error)
-        self._ledger.close()
-        self._ledger = None
+        """Post a last time, however short ago that failed, and leave and close the ledger.
+
+        A ledger that is not open stays so where nothing was counted: a command that only looks
+        leaves nothing behind.
+        """
+        if self._ledger is not None or increase(counters, self._posted):
+            self._retry_at = float("-inf")
+            self.post(counters, {})
+        self._leave()
+        self._mark.take_down()
 
     def _usable_ledger(self, now: float) -> Ledger | None:
         """Return the open ledger, opened again if need be; ``None`` while waiting to try."""
@@ -110,12 +118,22 @@ class LedgerSession:
     def _open(self) -> Ledger:
         inode = self._path.stat().st_ino if self._path.exists() else 0
         try:
-            return Ledger.open(self._path, self._boot, self._clock)
+            return Ledger.open(self._path, self._mark, self._clock)
         except DamagedLedger as error:
             aside = move_aside(self._path, inode)
             if aside is not None:
                 self._report(error, f"; moved to {aside.name}")
-            return Ledger.open(self._path, self._boot, self._clock)
+            return Ledger.open(self._path, self._mark, self._clock)
+
+    def _leave(self) -> None:
+        if self._ledger is None:
+            return
+        try:
+            self._ledger.leave()
+        except StoreError as error:
+            self._report(error)
+        self._ledger.close()
+        self._ledger = None
 
     def _let_go(self, error: Exception, now: float) -> None:
         self._report(error)

@@ -9,6 +9,7 @@ from stepwell.core.events import Result
 from stepwell.telemetry import catalogue
 from stepwell.telemetry.catalogue import Metric
 from stepwell.telemetry.meters import SAVING_RESULTS
+from stepwell.telemetry.precision import JudgedLine, judged_lines
 from stepwell.telemetry.series import Series, Values
 
 _ASKED_RESULTS = (*SAVING_RESULTS, Result.MISS, Result.ERROR)
@@ -76,6 +77,8 @@ class Statement:
     """Layers that answered something, by answers."""
     classes: tuple[ClassLine, ...]
     """Request classes, by requests."""
+    judged: tuple[JudgedLine, ...]
+    """What is known of answers to other words, by class and way of judging."""
 
 
 def draw_up(values: Values, since: float | None = None) -> Statement:
@@ -96,6 +99,7 @@ def draw_up(values: Values, since: float | None = None) -> Statement:
         spent=_spent(books),
         layers=_layers(books),
         classes=_classes(books),
+        judged=judged_lines(values),
     )
 
 

@@ -17,6 +17,8 @@ def render_statement(statement: Statement) -> str:
         blocks.append(table(_layers(statement)))
     if statement.classes:
         blocks.append(table(_classes(statement)))
+    if statement.judged:
+        blocks.append(table(_judged(statement)))
     notes = _notes(statement)
     if notes:
         blocks.append(notes)
@@ -84,6 +86,23 @@ def _classes(statement: Statement) -> list[list[str]]:
             _duration(line.seconds),
         ]
         for line in statement.classes
+    ]
+    return rows
+
+
+def _judged(statement: Statement) -> list[list[str]]:
+    rows = [["other words", "withheld", "right", "wrong", "unjudged", "precision", "95 % interval"]]
+    rows += [
+        [
+            f"{line.request_class}, {line.by}",
+            "-" if line.withheld is None else _count(line.withheld),
+            _count(line.right),
+            _count(line.wrong),
+            _count(line.not_judged),
+            share(line.precision),
+            "-" if line.precision is None else f"{share(line.lower)} to {share(line.upper)}",
+        ]
+        for line in statement.judged
     ]
     return rows
 

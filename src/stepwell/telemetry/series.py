@@ -32,6 +32,7 @@ class Reading:
     counters: Values
     """Counters and histograms since the server started."""
     gauges: Values
+    """Levels of now, and the live precision, which is over all runs."""
 
 
 def increase(now: Values, before: Values) -> dict[Series, float]:

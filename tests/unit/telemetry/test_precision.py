@@ -7,7 +7,7 @@ from stepwell.core.events import HitJudged, HitNotJudged, HitWithheld
 from stepwell.policy.intervals import wilson
 from stepwell.telemetry.exposition import render_metrics
 from stepwell.telemetry.meters import Meters
-from stepwell.telemetry.precision import live_precision
+from stepwell.telemetry.precision import JudgedLine, judged_lines, live_precision
 from stepwell.telemetry.series import Reading, add_up
 
 
@@ -20,10 +20,11 @@ def counted(right: int, wrong: int, by: str = "sample", request_class: str = "fa
 
 
 def test_an_estimate_and_its_interval() -> None:
-    """Over all workers together, for each class and reason apart."""
+    """Of all counts together, for each class and reason apart, as the page shows them."""
     both = add_up(counted(30, 1).values(), counted(9, 0).values())
     shadow = counted(0, 2, by="shadow", request_class="general").values()
-    page = render_metrics(Reading(add_up(both, shadow), {})).body.decode()
+    gauges = live_precision(add_up(both, shadow))
+    page = render_metrics(Reading({}, gauges)).body.decode()
     values = {
         (sample.labels["class"], sample.labels["by"], sample.labels["bound"]): sample.value
         for family in text_string_to_metric_families(page)
@@ -48,3 +49,27 @@ def test_nothing_judged_at_random_has_no_precision() -> None:
     meters.emit(HitWithheld("faq"))
     assert live_precision(meters.values()) == {}
     assert live_precision({}) == {}
+
+
+def test_a_line_for_each_class_and_way() -> None:
+    """What shadow mode withheld stands with what it judged; people get no precision."""
+    meters = counted(3, 1, by="shadow")
+    for _ in range(6):
+        meters.emit(HitWithheld("faq"))
+    for why in ("unsure", "failed"):
+        meters.emit(HitNotJudged(why, "shadow", "faq"))
+    meters.emit(HitWithheld("general"))
+    said = counted(0, 2, by="person").values()
+    interval = wilson(3, 4)
+    assert judged_lines(add_up(meters.values(), said)) == (
+        JudgedLine("faq", "person", None, 0, 2, 0, None, None, None),
+        JudgedLine("faq", "shadow", 6, 3, 1, 2, 0.75, interval.low, interval.high),
+        JudgedLine("general", "shadow", 1, 0, 0, 0, None, None, None),
+    )
+
+
+def test_no_line_for_what_was_taken_back() -> None:
+    """Counts that came to nothing say nothing."""
+    values = dict.fromkeys(counted(3, 1).values(), 0.0)
+    assert values
+    assert judged_lines(values) == ()

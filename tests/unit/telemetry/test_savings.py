@@ -6,7 +6,14 @@ from dataclasses import replace
 import pytest
 
 from stepwell.core.entry import Usage
-from stepwell.core.events import Result, UpstreamAnswered, UpstreamFailed
+from stepwell.core.events import (
+    HitJudged,
+    HitNotJudged,
+    HitWithheld,
+    Result,
+    UpstreamAnswered,
+    UpstreamFailed,
+)
 from stepwell.telemetry.meters import Meters
 from stepwell.telemetry.prices import ModelPrice, Prices
 from stepwell.telemetry.savings import Account, ClassLine, LayerLine, Statement, as_json, draw_up
@@ -61,6 +68,7 @@ def test_statement(statement: Statement) -> None:
             ClassLine("general", 12, 6, 6 / 9, 3.0),
             ClassLine("常见问题", 1, 1, 1.0, 0.5),
         ),
+        judged=(),
     )
 
 
@@ -100,6 +108,30 @@ general         12        6      66.7%  3.0 s
 money saved leaves out 18 tokens that have no price
 """
     )
+
+
+def test_judgements() -> None:
+    """Of answers to other words the page says how many were right, how sure that is, by whom."""
+    meters = Meters()
+    for _ in range(73):
+        meters.emit(HitWithheld("常见问题"))
+        meters.emit(HitJudged("right", "shadow", "常见问题"))
+    meters.emit(HitWithheld("常见问题"))
+    meters.emit(HitNotJudged("unsure", "shadow", "常见问题"))
+    meters.emit(HitJudged("wrong", "person", "faq"))
+    statement = draw_up(meters.values())
+    assert """
+other words       withheld  right  wrong  unjudged  precision    95 % interval
+faq, person              -      0      1         0          -                -
+常见问题, shadow        74     73      0         1     100.0%  95.0% to 100.0%
+""" in render_statement(statement)
+    lines = json.loads(as_json(statement))["judged"]
+    assert [(line["request_class"], line["by"]) for line in lines] == [
+        ("faq", "person"),
+        ("常见问题", "shadow"),
+    ]
+    assert lines[0]["precision"] is None
+    assert lines[1]["lower"] == pytest.approx(0.95, abs=0.001)
 
 
 def test_large_numbers_stay_readable() -> None:

@@ -1,17 +1,22 @@
 """Refuses what one text adds that changes the answer: be rude; in rhyme; lying; 用英语回答."""
 
-from stepwell.semantic.valve.addition import Addition, addition
+from stepwell.semantic.valve.addition import NOT_COUNTED, Addition, addition
 from stepwell.semantic.valve.clauses import Clause, are_several, clauses
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.outline import Token, outline
-from stepwell.semantic.valve.reading import HAN, Reading
-from stepwell.semantic.valve.telling_chinese import is_manner_in_chinese, told_in_chinese
+from stepwell.semantic.valve.reading import HAN, SYMBOL, Reading
+from stepwell.semantic.valve.telling_chinese import (
+    is_manner_in_chinese,
+    is_polite_in_chinese,
+    told_in_chinese,
+)
 from stepwell.semantic.valve.telling_english import (
     begins_telling,
     content,
     is_command,
     is_manner,
     is_participle,
+    is_statement,
     told,
 )
 
@@ -21,6 +26,7 @@ _LEADING = frozenset(
     "during under instead according".split()
 )
 """What a clause begins with behind which the sentence itself comes."""
+_TAG = frozenset(("not",))
 _FULL_STOPS = frozenset(".!。")
 _SHOWN = 12
 """Words of an instruction that the trail shows."""
@@ -104,7 +110,51 @@ def _added(longer: Reading, shorter: Reading) -> str:
         changes = is_manner_in_chinese(words) or bool(told_in_chinese(words))
     else:
         changes = _changes(longer, place)
-    return _shown(stretch) if changes else ""
+    return _shown(stretch) if changes or _says_more(longer, place) else ""
+
+
+def _says_more(longer: Reading, place: Addition) -> bool:
+    """Return whether a clause of its own is added that is not only polite.
+
+    It may tell the case, the tale or the answer: 瞎说; in my dream; my doctor says yes.
+    """
+    if not are_several(longer):
+        return False
+    tokens = outline(longer).tokens
+    return any(
+        not (_is_polite(clause, tokens) or (_is_aside(clause, tokens) and _names(clause)))
+        for clause in clauses(longer)
+        if _is_whole(clause, place)
+    )
+
+
+def _is_whole(clause: Clause, place: Addition) -> bool:
+    """Return whether all that a clause says is added."""
+    said = [
+        clause.start + at
+        for at, token in enumerate(clause.tokens)
+        if token.script is not SYMBOL and token.text not in NOT_COUNTED
+    ]
+    return bool(said) and place.start <= said[0] and said[-1] < place.end
+
+
+def _is_polite(clause: Clause, tokens: tuple[Token, ...]) -> bool:
+    if clause.is_chinese:
+        return is_polite_in_chinese(clause.written)
+    words = content(clause.tokens)
+    if _is_asked(tokens, clause):
+        return words <= _TAG  # isn't it?
+    return not words and not is_statement(clause.tokens)
+
+
+def _is_aside(clause: Clause, tokens: tuple[Token, ...]) -> bool:
+    """Return whether a clause stands in brackets."""
+    return clause.start > 0 and tokens[clause.start - 1].text in _BRACKETS
+
+
+def _names(clause: Clause) -> bool:
+    """Return whether a clause may be another name of what stands before it, and not an answer."""
+    return clause.is_chinese or any(token.has_content for token in clause.tokens)
 
 
 def _changes(longer: Reading, place: Addition) -> bool:
@@ -132,8 +182,7 @@ def _changes(longer: Reading, place: Addition) -> bool:
 
 def _is_told(tokens: tuple[Token, ...], clause: Clause) -> bool:
     """Return whether a clause is a sentence of its own that tells to do something."""
-    is_aside = clause.start > 0 and tokens[clause.start - 1].text in _BRACKETS
-    is_sentence = clause.opens and not is_aside and not _is_asked(tokens, clause)
+    is_sentence = clause.opens and not _is_aside(clause, tokens) and not _is_asked(tokens, clause)
     return is_sentence and is_command(clause.tokens)
 
 

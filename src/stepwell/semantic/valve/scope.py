@@ -7,6 +7,7 @@ from stepwell.semantic.valve.alignment import are_stories
 from stepwell.semantic.valve.condition import condition
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.outline import outline
+from stepwell.semantic.valve.plurality import other_plurality
 from stepwell.semantic.valve.reading import Reading
 from stepwell.semantic.valve.restriction import restricted
 from stepwell.semantic.valve.standing import other_standing
@@ -216,6 +217,7 @@ def scope(asked: Reading, stored: Reading) -> Difference | None:
         or restricted(asked, stored)
         or condition(asked, stored)
         or whole(asked, stored)
+        or other_plurality(asked, stored)
     )
     return Difference(Kind.SCOPE, *words) if words else None
 

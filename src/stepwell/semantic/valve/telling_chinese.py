@@ -32,11 +32,32 @@ _POLITE_CHINESE = re.compile(
 """In a clause that only asks for an answer."""
 _MANNER_CHINESE = re.compile(
     r"(?:故意|恶意|错误|非法|违法|违规|虚假|欺诈|欺骗|偷偷|暗中|撒谎|说谎|假装|谎称|强行|暴力|粗鲁|粗暴|无礼|讽刺|胡乱"
+    r"|少|多|停|戒|禁|补|误|偷|停止|戒掉|减少|增加|提前|推迟|延迟|重新|重复|自动|手动|单独|批量|空腹|大量|少量|过量"
     r"|乱|匿名|秘密|作弊|作假|造假|不诚实|恶劣|愤怒|幽默|夸张)(?:地|的|性地|着)?"
     r"|(?!快速|迅速|安全|正确|简单|轻松|方便|真正|准确|有效|顺利|合理|具体|详细|好好|慢慢|彻底|完全|完整|永久|最快|更|很)"
     r"\w{2,3}地(?!.)"
 )
 """A manner that changes the answer; 快速地 and the like go without saying."""
+
+_POLITE_CLAUSE = re.compile(
+    r"(?:请问|请教|求助|求解|求教|求|多谢|谢谢|谢|感谢|感激|不尽|非常|十分|很|你们?|您|大家|各位|大神|大佬|老师|医生|客服|亲们?"
+    r"|专家|朋友们?|小哥|小姐姐|哥|姐|好|哈喽|嗨|喂|在吗|在不在|有人|知道|有没有|吗|呢|吧|啊|呀|哦|了|的|么|嘛|急急?|在线等|帮忙|帮我?"
+    r"|一下|看看|解答|回答|回复|指教|赐教|指点|告诉我|告知|麻烦|打扰|不好意思|抱歉|辛苦|想问|想知道|想咨询|咨询|问一?[下个]|问题|我"
+    r"|对不对|对[吧吗]|是[吧吗]|不知道|不懂|不会|给个答案|早上|上午|中午|下午|晚上|早|晚安|祝|生活|工作|愉快|顺利|请|拜托|尽快|谁|哪位|能|可以|具体|详细|说明|说说|讲讲"
+    r"|现在|今天|最近|这个|那|就是|还有|另外)+"
+)
+"""What only asks, greets or thanks."""
+_ANSWER_CHINESE = re.compile(
+    r"(?:我|就是|很|都|可以的?|能|好|对|是)(?:可以|能|好|对|是)?[的了吧啊呀]*"
+)
+"""Of the same words, what may pass for an answer."""
+
+
+def is_polite_in_chinese(clause: str) -> bool:
+    """Return whether a Chinese clause only asks, greets or thanks."""
+    return (
+        _POLITE_CLAUSE.fullmatch(clause) is not None and _ANSWER_CHINESE.fullmatch(clause) is None
+    )
 
 
 def told_in_chinese(clause: str) -> str:

@@ -54,7 +54,7 @@ _POLITE = _folds(
     beginner newbie new first assume lot bit excuse pardon bear curious wonder wondering hope
     hoping try trying look looking ask asking ahead right start begin mind advance serious
     seriously genuine dumb silly stupid noob forward everything teach enlighten bless god
-    lifesaver star genius legend angel great
+    lifesaver star genius legend angel great bother bothering know
     """
 )
 """Words that change no answer, and verbs that alone tell nothing."""
@@ -69,6 +69,7 @@ _OF_THE_TELLER = frozenset(
 )
 """What a clause begins with that tells of somebody's case, or asks."""
 _STATING = frozenset("is are am was were has have had does did will would can could".split())
+_SAYING = frozenset("say says said agree agrees".split())
 _SHORT = 8
 """Words of a clause that tells something without a verb that is known: wrong answers only."""
 _PAST = re.compile(r".{2,}ed$")
@@ -128,6 +129,13 @@ def is_command(tokens: Sequence[Token]) -> bool:
         and not _PAST.match(first.text)
         and not any(token.text in _STATING for token in rest)
     )
+
+
+def is_statement(tokens: Sequence[Token]) -> bool:
+    """Return whether words of grammar alone say something: it is; I do; of course not."""
+    texts = [token.text for token in tokens]
+    stating = _STATING | _SAYING | {"not"}
+    return len(texts) > 1 and not stating.isdisjoint(texts)
 
 
 def begins_telling(tokens: Sequence[Token]) -> bool:

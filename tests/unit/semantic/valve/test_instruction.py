@@ -46,20 +46,32 @@ DIFFERENT = [
     (FRAGE, f"{FRAGE}像海盗一样说话"),
     (FRAGE, f"请撒谎，{FRAGE}"),
     (FRAGE, "请用英语回答仙人掌怎么换盆"),
+    *((QUESTION, f"{QUESTION} {more}") for more in (
+        "Yes.", "No.", "It is.", "In my dream", "#sarcasm", "They need none.", "I did it today.",
+        "My doctor says it kills me.", "Of course not.", "They are the same question.",
+    )),
+    *((QUESTION, f"{more} {QUESTION}") for more in (
+        "Contrary to fact,", "Suppose they eat cats.", "On Mars,", "Sarcastically,",
+        "Cats are plants.",
+    )),
+    *((FRAGE, f"{FRAGE}{more}") for more in (
+        "瞎说", "反过来", "才怪", "吓唬我", "在小说里", "我爸说可以", "倒着", "两者一样",
+        "可以", "很好",
+    )),
+    *((FRAGE, f"{more}{FRAGE}") for more in ("在梦里，", "理论上，", "开个玩笑，", "花盆有毒。")),
     (FRAGE, "仙人掌怎么故意换盆？"),
     (FRAGE, "仙人掌怎么错误地换盆？"),
-]
+]  # fmt: skip
 SAME = [
     *((QUESTION, f"{QUESTION} {more}") for more in (
         "Thanks!", "Thank you in advance.", "Please help.", "Can you help me?",
         "Could you explain?", "Any ideas?", "Can you tell me what the best way could be?",
-        "I need this urgently.", "Tell me", "Explain please.", "Let me know.", "I bought it today.",
-        "Give me the steps.", "Help needed asap", "Just wondering", "Cheers, Tom", "Show me how.",
+        "I need this urgently.", "Tell me", "Explain please.", "Let me know.", "isn't it?", "OK?",
+        "Give me the steps.", "Help needed asap", "Just wondering", "Cheers!", "Show me how.",
         "Looking forward to your reply.", "Sorry for bothering you", "Please answer quickly.",
     )),
     (QUESTION, f"Hi there, {QUESTION}"),
     (QUESTION, f"Quick question: {QUESTION}"),
-    (QUESTION, f"Gardening: {QUESTION}"),
     (QUESTION, f"um {QUESTION}"),
     (QUESTION, f"Tell me {QUESTION}"),
     (QUESTION, "How do I properly repot a cactus?"),

@@ -34,6 +34,12 @@ DIFFERENT = [
     ("Who won the cup?", "Who will win the cup?"),
     ("Did I return the book?", "Should I return the book?"),
     ("Does the shop make a profit?", "Did the shop make a profit?"),
+    # What may have changed.
+    ("Who is the mayor of Turin?", "Who was the mayor of Turin?"),
+    ("What is the fare to Bergen?", "What was the fare to Bergen?"),
+    ("Is the ferry being repaired?", "Has the ferry been repaired?"),
+    ("Who owns the lighthouse?", "Who owned the lighthouse?"),
+    ("Which band plays on Monday?", "Which band played on Monday?"),
     # Chinese.
     ("房租可以刷卡付吗", "房租必须刷卡付吗"),
     ("租客能不能养狗", "租客必须养狗吗"),
@@ -68,6 +74,8 @@ ALIKE = [
     ("What should I eat before a race?", "What can I eat before a race?"),
     ("When will my parcel arrive?", "When does my parcel arrive?"),
     ("Who was the author of the play?", "Who is the author of the play?"),
+    ("What was the worst storm in Norway?", "What is the worst storm in Norway?"),
+    ("Why do ferries stop?", "Why did ferries stop?"),
     ("Has my parcel shipped?", "Did you ship my parcel?"),
     ("Was the bridge built by Romans?", "Did Romans build the bridge?"),
     ("Will I get my deposit back?", "Can I get my deposit back?"),
