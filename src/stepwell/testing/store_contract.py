@@ -101,6 +101,7 @@ def check_feed(
     make_handles: Callable[[], Awaitable[tuple[FollowedStore, FollowedStore]]],
     *,
     max_examples: int = 50,
+    within_seconds: float = 0.0,
 ) -> None:
     """Check that one handle of a store follows what is done through another.
 
@@ -108,12 +109,13 @@ def check_feed(
         make_handles: Returns two handles, as two worker processes would have, on one new,
             empty store.
         max_examples: How many sequences to try.
+        within_seconds: How long a change may take to come to the other handle.
     """
 
     @settings(max_examples=max_examples, deadline=None)
     @given(st.lists(_puts | _invalidations | _moves, max_size=12))
     def follows(steps: list[_Put | _Invalidate | _Move]) -> None:
-        asyncio.run(_check_feed(make_handles, steps))
+        asyncio.run(_check_feed(make_handles, steps, within_seconds))
 
     follows()
 
@@ -183,6 +185,7 @@ class _Model:
 async def _check_feed(
     make_handles: Callable[[], Awaitable[tuple[FollowedStore, FollowedStore]]],
     steps: Sequence[_Put | _Invalidate | _Move],
+    within_seconds: float,
 ) -> None:
     writer, reader = await make_handles()
     try:
@@ -192,7 +195,7 @@ async def _check_feed(
         for step in steps:
             expected = await _act(writer, step, keys, sources)
             for handle in (reader, writer):
-                await _check_read(handle, expected)
+                await _check_read(handle, expected, within_seconds)
         assert await writer.source_values() == sources
         assert await reader.source_values() == sources
     finally:
@@ -232,8 +235,18 @@ async def _act(
             assert_never(step)
 
 
-async def _check_read(handle: FollowedStore, expected: list[Change]) -> None:
-    assert handle.behind() is bool(expected), f"behind() before {expected}"
-    assert list(await handle.read()) == expected
+async def _check_read(handle: FollowedStore, expected: list[Change], within_seconds: float) -> None:
+    came: list[Change] = []
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within_seconds
+    while len(came) < len(expected) and loop.time() < deadline:
+        await asyncio.sleep(_PAUSE_SECONDS)
+        came += await handle.read()
+    assert handle.behind() is (len(came) < len(expected)), f"behind() before {expected}"
+    came += await handle.read()
+    assert came == expected
     assert list(await handle.read()) == [], "the same changes twice"
     assert not handle.behind(), "behind() after read()"
+
+
+_PAUSE_SECONDS = 0.002

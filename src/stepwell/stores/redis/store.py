@@ -19,6 +19,7 @@ from stepwell.stores.redis.feed import MAX_LAG_SECONDS, RedisFeed
 from stepwell.stores.redis.layout import Layout
 from stepwell.stores.redis.line import Line
 from stepwell.stores.redis.link import Refused, Reply, Word
+from stepwell.stores.redis.replies import integer
 from stepwell.stores.redis.removal import Removal
 from stepwell.stores.redis.said import Said
 from stepwell.stores.redis.scripts import REPLACED
@@ -143,13 +144,10 @@ class RedisStore:
         if replaced is None:
             raise StoreUnavailable("the entry came to Redis too late to be written")
         if replaced:
-            layout = self._layout
-            await REPLACED.run(
-                self._servers,
-                (layout.meta, layout.changes),
-                feed.generation,
-                replaced_message(entry.key),
-            )
+            layout, message = self._layout, replaced_message(entry.key)
+            keys = layout.meta, layout.changes
+            told = await REPLACED.run(self._servers, keys, feed.generation, message)
+            await feed.heard(Position(integer(told)))
         if entry.phrasing is not None:
             await self._arrivals.note(feed.generation, entry)
         return True
