@@ -120,7 +120,7 @@ class RedisServer:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(PATIENCE_SECONDS)
             connection.connect(str(self.socket_path))
-            connection.sendall(hiredis.pack_command(words))  # type: ignore[arg-type]
+            connection.sendall(hiredis.pack_command(words))
             reader = hiredis.Reader()
             while (reply := reader.gets()) is False:
                 received = connection.recv(65_536)

@@ -69,7 +69,7 @@ class Single:
     endpoint: Endpoint
     db: int
     credentials: Credentials
-    is_encrypted: bool
+    is_encrypted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Cluster:
 
     seeds: tuple[HostPort, ...]
     credentials: Credentials
-    is_encrypted: bool
+    is_encrypted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Sentinel:
     db: int
     credentials: Credentials
     """Of the master; sentinels are asked without any."""
-    is_encrypted: bool
+    is_encrypted: bool = False
 
 
 Address = Single | Cluster | Sentinel
@@ -160,7 +160,7 @@ def _parse(url: str) -> Address:
     credentials = _credentials(user) if at else Credentials()
     path, query = parts["path"] or "", parts["query"]
     if parts["scheme"] == "unix":
-        return Single(_unix_socket(hosts, path), _unix_db(query), credentials, is_encrypted=False)
+        return Single(_unix_socket(hosts, path), _unix_db(query), credentials)
     if query is not None:
         raise _Wrong("only unix:// has a query")
     return _parse_tcp(parts["scheme"], credentials, hosts, path)
@@ -170,18 +170,22 @@ def _parse_tcp(scheme: str, credentials: Credentials, hosts: str, path: str) -> 
     is_encrypted = scheme.startswith("rediss")
     match scheme:
         case "redis" | "rediss":
-            return Single(_one(hosts), _db(path), credentials, is_encrypted)
+            return Single(_one(hosts), _db(path), credentials, is_encrypted=is_encrypted)
         case "redis+cluster" | "rediss+cluster":
             if _db(path) != 0:
                 raise _Wrong("a cluster has db 0 only")
-            return Cluster(_several(hosts, PORT), credentials, is_encrypted)
+            return Cluster(_several(hosts, PORT), credentials, is_encrypted=is_encrypted)
         case "redis+sentinel" | "rediss+sentinel":
             service, slash, db = path.removeprefix("/").partition("/")
             if not service:
                 raise _Wrong("the service is missing, such as mymaster")
-            sentinels = _several(hosts, SENTINEL_PORT)
-            service = _decoded(service)
-            return Sentinel(sentinels, service, _db(slash + db), credentials, is_encrypted)
+            return Sentinel(
+                _several(hosts, SENTINEL_PORT),
+                _decoded(service),
+                _db(slash + db),
+                credentials,
+                is_encrypted=is_encrypted,
+            )
         case _:
             raise _Wrong("its scheme is unknown")
 
