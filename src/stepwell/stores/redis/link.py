@@ -6,7 +6,9 @@ answered first. Thus there is no pool, and nobody ever waits for a connection.
 """
 
 import asyncio
+import math
 from collections import deque
+from collections.abc import Callable
 from typing import cast
 
 import hiredis
@@ -25,7 +27,11 @@ MAX_WAITING = 10_000
 MAX_UNSENT_BYTES = 64 << 20
 """What a server that does not read may leave with us."""
 
-_Waiting = tuple["asyncio.Future[Reply]", float]
+_LOOK_SECONDS = 0.005
+"""How often calls are looked through for late ones, at most: each look goes over all of them."""
+
+_Waiting = tuple["asyncio.Future[Reply]", float, float]
+"""Who waits, since when, and until when."""
 
 
 class Refused(StoreUnavailable):
@@ -36,8 +42,13 @@ class Refused(StoreUnavailable):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(message)
+        """Take what the server said, but for a command's words: those may be secret."""
+        super().__init__(message.partition(", with args ")[0])
         self.code = message.partition(" ")[0]
+
+
+class Late(StoreUnavailable):
+    """The server did not answer in time. It may still do what it was asked."""
 
 
 class Link(asyncio.Protocol):
@@ -51,11 +62,18 @@ class Link(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._reader = hiredis.Reader()
         self._transport: asyncio.Transport | None = None
+        self._lost = self._loop.create_future()
         self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
         self._waiting: deque[_Waiting] = deque()
         self._timer: asyncio.TimerHandle | None = None
+        self._late_in_a_row = 0
+        self._last_late_at = -math.inf
         self.ended: asyncio.Future[str] = self._loop.create_future()
         """Done when the connection is over, with the reason."""
+        self.on_late: Callable[[int], None] | None = None
+        """Called when a reply is late, with how many in a row were. Only those count that were
+        asked after the one before was late: a pause of the server is one, however many wait."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to send."""
@@ -69,10 +87,11 @@ class Link(asyncio.Protocol):
         try:
             while (reply := reader.gets()) is not False:
                 if not waiting:
-                    self._end("it said something nobody asked for")
+                    self._end(_unasked(reply))
                     return
-                future, _ = waiting.popleft()
+                future = waiting.popleft()[0]
                 if not future.done():
+                    self._late_in_a_row = 0
                     _settle(future, reply)
         except hiredis.ProtocolError as error:
             self._end(f"it does not speak as Redis does: {error}")
@@ -81,6 +100,7 @@ class Link(asyncio.Protocol):
         """Tell all who wait."""
         self._transport = None
         self._end(str(exc) if exc else "it closed the connection")
+        self._lost.set_result(None)
 
     @property
     def is_open(self) -> bool:
@@ -90,8 +110,8 @@ class Link(asyncio.Protocol):
     def ask(self, *words: Word, timeout_seconds: float) -> "asyncio.Future[Reply]":
         """Send a command and return its reply to come.
 
-        The future raises `StoreUnavailable` if the reply is late or the connection ends, and
-        `Refused` if it is an error. It may be cancelled. The time runs from now.
+        The future raises `Late` if the reply is late, `StoreUnavailable` if the connection ends,
+        and `Refused` if it is an error. It may be cancelled, or dropped. The time runs from now.
 
         Raises:
             StoreUnavailable: The connection has ended.
@@ -101,45 +121,74 @@ class Link(asyncio.Protocol):
             raise StoreUnavailable(f"no connection: {self.ended.result()}")
         if len(self._waiting) >= MAX_WAITING:
             raise StoreFull(f"{MAX_WAITING} calls are under way")
-        transport = self._transport
-        if transport is not None and transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
-            raise StoreFull("the server does not read what it is sent")
-        if not self._unsent:
-            self._loop.call_soon(self._send)
-        self._unsent.append(hiredis.pack_command(words))
+        command = hiredis.pack_command(words)  # type: ignore[arg-type]  # means any length
+        self._keep_unsent(command)
         future: asyncio.Future[Reply] = self._loop.create_future()
-        deadline = self._loop.time() + timeout_seconds
-        self._waiting.append((future, deadline))
-        self._look_at(deadline)
+        now = self._loop.time()
+        deadline = now + timeout_seconds
+        self._waiting.append((future, now, deadline))
+        if self._timer is None or deadline < self._timer.when():
+            self._look_at(deadline)
         return future
 
     def close(self) -> None:
         """End the connection; what is under way fails. May be called twice."""
         self._end("it was closed here")
 
+    async def wait_closed(self) -> None:
+        """Return when it has ended and its socket is closed."""
+        await asyncio.shield(self._lost)
+
+    def _keep_unsent(self, command: bytes) -> None:
+        transport, unsent_bytes = self._transport, self._unsent_bytes + len(command)
+        if transport is not None:
+            unsent_bytes += transport.get_write_buffer_size()
+        if unsent_bytes > MAX_UNSENT_BYTES:
+            raise StoreFull(f"{unsent_bytes} bytes wait for a server that does not read them")
+        if not self._unsent:
+            self._loop.call_soon(self._send)
+        self._unsent.append(command)
+        self._unsent_bytes += len(command)
+
     def _send(self) -> None:
         if self._transport is not None and self._unsent:
             self._transport.writelines(self._unsent)
             self._unsent.clear()
+            self._unsent_bytes = 0
 
-    def _look_at(self, deadline: float) -> None:
-        """Look for calls that are late when this one would be; one timer serves for all."""
+    def _look_at(self, moment: float) -> None:
+        """Look for late calls at that moment; one timer serves for all."""
         if self._timer is not None:
-            if self._timer.when() <= deadline:
-                return
             self._timer.cancel()
-        self._timer = self._loop.call_at(deadline, self._look_for_late)
+        self._timer = self._loop.call_at(moment, self._read_and_look)
+
+    def _read_and_look(self) -> None:
+        """Look once what has come is read: after a pause of ours, uvloop calls timers first."""
+        self._timer = None
+        self._loop.call_soon(self._loop.call_soon, self._look_for_late)
 
     def _look_for_late(self) -> None:
-        """Fail the calls whose time is over; their replies, if they still come, are dropped."""
-        self._timer = None
+        """Fail the calls whose time is over; their replies, if they still come, are dropped.
+
+        Those that were cancelled count, too: a server may be silent while every caller is hasty.
+        """
         now = self._loop.time()
-        pending = [waiting for waiting in self._waiting if not waiting[0].done()]
-        for future, deadline in pending:
-            if deadline <= now:
-                future.set_exception(StoreUnavailable("the server did not answer in time"))
-        if deadlines := [deadline for _, deadline in pending if deadline > now]:
-            self._look_at(min(deadlines))
+        next_deadline = math.inf
+        is_late_again = False
+        for future, asked_at, deadline in self._waiting:
+            if deadline > now:
+                next_deadline = min(next_deadline, deadline)
+                continue
+            is_late_again = is_late_again or asked_at >= self._last_late_at
+            if not future.done():
+                _fail(future, Late("the server did not answer in time"))
+        if next_deadline < math.inf:
+            self._look_at(max(next_deadline, now + _LOOK_SECONDS))
+        if is_late_again:
+            self._last_late_at = now
+            self._late_in_a_row += 1
+            if self.on_late is not None:
+                self.on_late(self._late_in_a_row)
 
     def _end(self, reason: str) -> None:
         if self.ended.done():
@@ -150,14 +199,28 @@ class Link(asyncio.Protocol):
             self._timer = None
         if self._transport is not None:
             self._transport.abort()
+        self._unsent.clear()
         waiting, self._waiting = self._waiting, deque()
-        for future, _ in waiting:
+        for future, _, _ in waiting:
             if not future.done():
-                future.set_exception(StoreUnavailable(f"the connection broke: {reason}"))
+                _fail(future, StoreUnavailable(f"the connection broke: {reason}"))
 
 
 def _settle(future: "asyncio.Future[Reply]", reply: Reply) -> None:
     if isinstance(reply, hiredis.ReplyError):
-        future.set_exception(Refused(str(reply)))
+        _fail(future, Refused(str(reply)))
     else:
         future.set_result(reply)
+
+
+def _fail(future: "asyncio.Future[Reply]", error: StoreUnavailable) -> None:
+    future.set_exception(error)
+    # Looked at, so that nobody complains of a future that was dropped.
+    future.exception()
+
+
+def _unasked(reply: Reply) -> str:
+    """Return why a connection ends on which a server speaks unasked."""
+    if isinstance(reply, hiredis.ReplyError):  # such as: too many clients
+        return f"it said {reply}"
+    return "it said something nobody asked for"

@@ -1,0 +1,214 @@
+"""A master that sentinels watch: it is found, and so is the next one."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from support.redis_client import Changes, OpenServers, answer_at_once
+from support.redis_servers import RedisServer, free_port, redis_servers, wait_until
+from support.redis_servers import Servers as Launcher
+
+from stepwell.core.errors import ConfigError, StoreUnavailable
+from stepwell.stores.redis import sentinel as sentinel_module
+from stepwell.stores.redis.address import Credentials
+from stepwell.stores.redis.breaker import Closed, Open
+from stepwell.stores.redis.link import Late
+from stepwell.stores.redis.servers import CONNECT_TIMEOUT_SECONDS, TIMEOUT_SECONDS
+
+KEY = b"key"
+SERVICE = "main"
+USER = "user ann on >word allkeys allchannels allcommands"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A master, a replica, and a sentinel, which asks for no password."""
+
+    servers: tuple[RedisServer, RedisServer]
+    sentinel: RedisServer
+
+    @property
+    def url(self) -> str:
+        """The first of its sentinels is gone."""
+        sentinels = f"127.0.0.1:{free_port()},127.0.0.1:{self.sentinel.port}"
+        return f"redis+sentinel://ann:word@{sentinels}/{SERVICE}/1"
+
+    def master(self) -> RedisServer:
+        """Return the master, as the sentinel sees it."""
+        _, port = self.sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+        return next(server for server in self.servers if server.port == int(port))
+
+    def replica(self) -> RedisServer:
+        """Return the other one."""
+        master = self.master()
+        return next(server for server in self.servers if server is not master)
+
+    def wait_until_whole(self) -> None:
+        """Return when a failover is possible."""
+        wait_until(self._is_whole)
+
+    def _is_whole(self) -> bool:
+        replicas = self.sentinel.ask("SENTINEL", "REPLICAS", SERVICE)
+        fields = [dict(zip(replica[::2], replica[1::2], strict=True)) for replica in replicas]
+        return [(field[b"flags"], field[b"master-link-status"]) for field in fields] == [
+            (b"slave", b"ok")
+        ]
+
+
+@pytest.fixture(scope="module")
+def watched_servers() -> Iterator[Watched]:
+    """One set for all tests; what they break is whole again after a while."""
+    with redis_servers() as launcher:
+        login = (USER, "masteruser ann", "masterauth word", "repl-diskless-sync-delay 0")
+        master = launcher.start(*login)
+        replica = launcher.start(*login, f"replicaof 127.0.0.1 {master.port}")
+        wait_until(lambda: replica.info("replication")["master_link_status"] == "up")
+        sentinel = start_sentinel(launcher, master)
+        yield Watched((master, replica), sentinel)
+
+
+def start_sentinel(launcher: Launcher, master: RedisServer) -> RedisServer:
+    sentinel = launcher.start(
+        f"sentinel monitor {SERVICE} 127.0.0.1 {master.port} 1",
+        f"sentinel auth-user {SERVICE} ann",
+        f"sentinel auth-pass {SERVICE} word",
+        f"sentinel down-after-milliseconds {SERVICE} 1000",
+        f"sentinel failover-timeout {SERVICE} 3000",
+        arguments=("--sentinel",),
+    )
+    sentinel.ask("SENTINEL", "DEBUG", "INFO-PERIOD", 100, "PUBLISH-PERIOD", 100)
+    return sentinel
+
+
+@pytest.fixture
+def watched(watched_servers: Watched) -> Watched:
+    """Servers of which all is well."""
+    watched_servers.wait_until_whole()
+    return watched_servers
+
+
+async def test_master_is_found(watched: Watched, open_at: OpenServers) -> None:
+    """Whichever sentinel answers; user, password and db are the master's."""
+    servers = await open_at(watched.url)
+    assert servers.state == Closed()
+    await servers.ask(KEY, "SET", KEY, "value")
+    assert watched.master().info("keyspace")["db1"].startswith("keys=1,")
+    link = await servers.dial(KEY)
+    assert await link.ask("GET", KEY, timeout_seconds=30) == b"value"
+    link.close()
+    await link.wait_closed()
+
+
+@pytest.mark.slow
+async def test_failover_on_request(
+    watched: Watched, open_at: OpenServers, changes: Changes
+) -> None:
+    """An operator's: calls follow, and nothing here need be restarted."""
+    servers = await open_at(watched.url)
+    replica = watched.replica()
+    watched.sentinel.ask("SENTINEL", "FAILOVER", SERVICE)
+    await changes.opened()
+    await changes.closed()
+    assert await servers.ask(KEY, "CONFIG", "GET", "port") == [b"port", b"%d" % replica.port]
+    await asyncio.to_thread(watched.wait_until_whole)
+
+
+@pytest.mark.slow
+async def test_master_that_is_killed(
+    watched: Watched, open_at: OpenServers, changes: Changes
+) -> None:
+    """Calls fail at once until there is another."""
+    servers = await open_at(watched.url)
+    victim, replica = watched.master(), watched.replica()
+    await asyncio.to_thread(victim.kill)
+    await changes.opened()
+    answer_at_once(servers.ask(KEY, "PING"))
+    await changes.closed()
+    assert await servers.ask(KEY, "CONFIG", "GET", "port") == [b"port", b"%d" % replica.port]
+    await asyncio.to_thread(victim.start)
+    await asyncio.to_thread(watched.wait_until_whole)
+    assert len(changes.seen) == 2
+
+
+@pytest.mark.slow
+async def test_master_that_is_paused(
+    watched: Watched, open_at: OpenServers, changes: Changes
+) -> None:
+    """As if it were killed; when it goes on, nobody asks it."""
+    servers = await open_at(
+        watched.url,
+        timeout_seconds=TIMEOUT_SECONDS,
+        connect_timeout_seconds=CONNECT_TIMEOUT_SECONDS,  # of each try, while it is paused
+    )
+    victim, replica = watched.master(), watched.replica()
+    victim.pause()
+    late = 0
+    while not changes.seen:
+        with pytest.raises(StoreUnavailable) as caught:
+            await servers.ask(KEY, "PING")
+        late += isinstance(caught.value, Late)
+    assert late <= 3
+    answer_at_once(servers.ask(KEY, "PING"))
+    await changes.closed()
+    victim.resume()
+    await asyncio.to_thread(watched.wait_until_whole)
+    asked = await servers.ask(KEY, "CONFIG", "GET", "port", timeout_seconds=30)
+    assert asked == [b"port", b"%d" % replica.port]
+
+
+async def test_master_that_is_cut_off_from_its_sentinels(
+    launcher: Launcher, open_at: OpenServers, changes: Changes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not know that there is another; the sentinels are asked now and then."""
+    monkeypatch.setattr(sentinel_module, "LOOK_SECONDS", 0.1)
+    old, new = launcher.start(USER), launcher.start(USER)
+    sentinel = start_sentinel(launcher, old)
+    servers = await open_at(f"redis+sentinel://ann:word@127.0.0.1:{sentinel.port}/{SERVICE}")
+    await servers.ask(KEY, "SET", KEY, "old")
+    sentinel.ask("SENTINEL", "REMOVE", SERVICE)
+    sentinel.ask("SENTINEL", "MONITOR", SERVICE, "127.0.0.1", new.port, 1)
+    assert f"the master is 127.0.0.1:{new.port} now" in await changes.opened()
+    await changes.closed()
+    assert await servers.ask(KEY, "GET", KEY) is None
+
+
+async def test_service_nobody_knows(launcher: Launcher, open_at: OpenServers) -> None:
+    """The operator must write another, if all sentinels say so."""
+    sentinel = launcher.start(arguments=("--sentinel",))
+    url = f"redis+sentinel://127.0.0.1:{sentinel.port}"
+    with pytest.raises(ConfigError, match="watches no service 'other'"):
+        await open_at(f"{url}/other")
+    servers = await open_at(f"{url},127.0.0.1:{free_port()}/other")
+    assert isinstance(servers.state, Open)
+
+
+async def test_sentinels_that_are_gone(
+    launcher: Launcher, open_at: OpenServers, changes: Changes
+) -> None:
+    """It is no error; the reason names each."""
+    ports = free_port(), free_port()
+    servers = await open_at(
+        f"redis+sentinel://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}/{SERVICE}",
+        credentials=Credentials("ann", "word"),
+    )
+    reason = await changes.opened()
+    for port in ports:
+        assert f"127.0.0.1:{port}: Connection refused" in reason
+    assert answer_at_once(servers.ask(KEY, "PING")) == reason
+
+
+async def test_server_that_is_no_sentinel(server: RedisServer, open_at: OpenServers) -> None:
+    """It says so in its own words."""
+    servers = await open_at(f"redis+sentinel://127.0.0.1:{server.port}/{SERVICE}")
+    assert isinstance(servers.state, Open)
+    assert "unknown command" in servers.state.reason
+
+
+async def test_closing(watched: Watched, open_at: OpenServers, changes: Changes) -> None:
+    """No task and no news are left."""
+    servers = await open_at(watched.url)
+    await servers.aclose()
+    assert answer_at_once(servers.ask(KEY, "PING")) == "it was closed here"
+    assert changes.seen == []
+    assert asyncio.all_tasks() == {asyncio.current_task()}
