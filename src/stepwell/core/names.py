@@ -62,3 +62,5 @@ class Tier(StrEnum):
 
     MEMORY = "memory"
     DISK = "disk"
+    REDIS = "redis"
+    """Shared by several machines."""

@@ -9,7 +9,7 @@ from stepwell.core.entry import Arrived, Entry, Phrasing, Selector
 from stepwell.core.events import Event
 from stepwell.core.judgement import Judgement
 from stepwell.core.likeness import Match, NoMatch, Terms
-from stepwell.core.names import Arrival, CacheKey, Endpoint, Namespace, Position
+from stepwell.core.names import Arrival, CacheKey, Endpoint, Namespace, Position, Tier
 
 
 class Store(Protocol):
@@ -18,6 +18,11 @@ class Store(Protocol):
     Safe for many tasks on one event loop. No call blocks the loop. Every method raises
     `StoreError` and nothing else when the store cannot do its work.
     """
+
+    @property
+    def tier(self) -> Tier:
+        """What it is called."""
+        ...
 
     async def get(self, key: CacheKey) -> Entry | None:
         """Return the entry under ``key``, fresh or not, or ``None``.
@@ -56,7 +61,10 @@ class Feed(Protocol):
     """The change feed of a store, and the current values of named sources."""
 
     def behind(self) -> bool:
-        """Return whether a change has not been read yet. Costs under a microsecond; no I/O wait."""
+        """Return whether a change has not been read yet, or nobody can say.
+
+        Costs under a microsecond; no I/O wait.
+        """
         ...
 
     def position(self) -> Position:
@@ -64,7 +72,12 @@ class Feed(Protocol):
         ...
 
     async def read(self) -> Sequence[Change]:
-        """Return the changes since the last call, oldest first, and move the position."""
+        """Return the changes since the last call, oldest first, and move the position.
+
+        Raises:
+            CutOff: The feed cannot be heard just now. When it can be, nothing will be missing.
+            StoreError: Changes may be missing.
+        """
         ...
 
     async def move_source(self, namespace: Namespace, name: str, value: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Protocol, assert_never, runtime_checkable
 
 from stepwell.core.changes import Change, Invalidated, Judged, Lost, Replaced, SourceMoved
 from stepwell.core.entry import Entry, Selector, SourceValue
-from stepwell.core.errors import CorruptEntry, StoreError
+from stepwell.core.errors import CorruptEntry, CutOff, StoreError
 from stepwell.core.events import Degraded
 from stepwell.core.names import EVERYONE, CacheKey, Namespace, Position, Tier
 from stepwell.core.ports import EventSink, Feed, Follower, Store
@@ -109,11 +109,10 @@ class ExactLayer:
         """Return the entry under ``key`` and the tier that had it, fresh or not.
 
         An entry found in the store is kept in memory too. A store that fails counts as a store
-        without the entry.
+        without the entry; while its feed cannot be heard, nothing is found in memory either.
         Cost: memory, then at most one read of the store.
         """
-        await self.catch_up()
-        if not self._knows_sources:
+        if not await self.catch_up():
             return None
         if (held := self._recall(key)) is not None:
             return held, Tier.MEMORY
@@ -123,8 +122,7 @@ class ExactLayer:
         entry = await self._read_store(key)
         # What was invalidated while the read was under way must not come back through it, and
         # what was made meanwhile is newer.
-        await self.catch_up()
-        if not self._knows_sources:
+        if not await self.catch_up():
             return None
         if (held := self._recall(key)) is not None:
             return held, Tier.MEMORY
@@ -133,7 +131,7 @@ class ExactLayer:
         self._memory.put(entry)
         if self._uses is not None:
             self._uses.note(key)
-        return entry, Tier.DISK
+        return entry, self._store.tier
 
     def _recall(self, key: CacheKey) -> Entry | None:
         entry = self._memory.get(key)
@@ -150,20 +148,32 @@ class ExactLayer:
             self._degraded(error)
             return None
 
-    async def catch_up(self) -> None:
-        """Read what changed in the store and make memory agree. Cheap when nothing did."""
+    async def catch_up(self) -> bool:
+        """Read what changed in the store and make memory agree. Cheap when nothing did.
+
+        Returns:
+            Whether this worker knows what is in force; if not, nothing must be served. It is not
+            known while the feed cannot be heard, or the sources cannot be read.
+        """
         if self._feed.behind():
             # From here on the feed counts as read, so no other task may run before all is applied.
-            for change in await self._read_feed():
+            try:
+                changes = await self._read_feed()
+            except CutOff:
+                return False  # Whoever follows the feed tells of it.
+            for change in changes:
                 self._memory.apply(change)
                 self._apply(change)
                 for follower in self._followers:
                     follower.apply(change)
         await self._learn_sources()
+        return self._knows_sources
 
     async def _read_feed(self) -> Sequence[Change]:
         try:
             return await self._feed.read()
+        except CutOff:
+            raise
         except StoreError as error:
             # Nobody can say what changed: forget all rather than serve what is gone.
             self._degraded(error)
@@ -286,4 +296,4 @@ class ExactLayer:
         )
 
     def _degraded(self, error: StoreError) -> None:
-        self._events.emit(Degraded("store.disk", str(error)))
+        self._events.emit(Degraded(f"store.{self._store.tier}", str(error)))

@@ -14,7 +14,7 @@ from stepwell.core.entry import Arrived, Entry, Selector
 from stepwell.core.errors import CorruptEntry, EmbeddingError, StoreError
 from stepwell.core.events import Degraded
 from stepwell.core.judgement import Judgement
-from stepwell.core.names import Arrival, CacheKey, Position
+from stepwell.core.names import Arrival, CacheKey, Position, Tier
 from stepwell.core.ports import Arrivals, EventSink, Judgements
 from stepwell.semantic.index.progress import Gap
 from stepwell.semantic.layer import SemanticLayer
@@ -71,6 +71,11 @@ class Listener(Protocol):
 class FollowedStore(Arrivals, Judgements, Protocol):
     """What a store says of what came, and of what was said."""
 
+    @property
+    def tier(self) -> Tier:
+        """What it is called."""
+        ...
+
     async def get(self, key: CacheKey) -> Entry | None:
         """Return the entry under ``key``."""
         ...
@@ -79,8 +84,8 @@ class FollowedStore(Arrivals, Judgements, Protocol):
 class FeedReader(Protocol):
     """Who reads the feed, and calls `SemanticFollower.apply`; the exact layer."""
 
-    async def catch_up(self) -> None:
-        """Read what changed."""
+    async def catch_up(self) -> bool:
+        """Read what changed; return whether all that is in force is known."""
         ...
 
     def position(self) -> Position:
@@ -173,7 +178,8 @@ class SemanticFollower:
             try:
                 more = await self._step(feed)
             except (StoreError, EmbeddingError) as error:
-                component = "store.disk" if isinstance(error, StoreError) else "semantic.embedder"
+                is_store = isinstance(error, StoreError)
+                component = f"store.{self._store.tier}" if is_store else "semantic.embedder"
                 self._events.emit(Degraded(component, str(error)))
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:

@@ -7,7 +7,7 @@ from typing import Protocol
 from stepwell.core.changes import Change, Invalidated, Judged, SourceMoved
 from stepwell.core.entry import Arrived, Entry, Selector
 from stepwell.core.judgement import Judgement, Verdict
-from stepwell.core.names import EVERYONE, Arrival, CacheKey, Namespace, PairId, Position
+from stepwell.core.names import EVERYONE, Arrival, CacheKey, Namespace, PairId, Position, Tier
 
 MAX_JUDGEMENTS = 10_000
 """Of more, the oldest *right* is forgotten first."""
@@ -48,6 +48,11 @@ class Alone:
         self._came = 0
         self._arrivals: list[tuple[Arrival, Arrived]] = []
         self._judgements: dict[PairId, Judgement] = {}
+
+    @property
+    def tier(self) -> Tier:
+        """As `Store.tier`."""
+        return Tier.MEMORY
 
     async def get(self, key: CacheKey) -> Entry | None:
         """Return what memory has under ``key``: what it has not, nobody has."""

@@ -9,7 +9,7 @@ from support.walk import Heard, settle
 
 from stepwell.core.changes import Change, Invalidated, Lost, Replaced, SourceMoved
 from stepwell.core.entry import Answer, Entry, Selector, SourceValue
-from stepwell.core.errors import CorruptEntry, StoreError, StoreFull, StoreUnavailable
+from stepwell.core.errors import CorruptEntry, CutOff, StoreError, StoreFull, StoreUnavailable
 from stepwell.core.events import Degraded
 from stepwell.core.names import EVERYONE, CacheKey, Form, Namespace, Position, Tier
 from stepwell.exact.layer import RECENT_INVALIDATIONS, ExactLayer
@@ -38,6 +38,10 @@ class HandStore:
     """What a method raises, by its name."""
     during: dict[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)
     """What happens while a method is waited for, once it has seen what it will say."""
+
+    @property
+    def tier(self) -> Tier:
+        return Tier.DISK
 
     def change(self, make: Callable[[Position], Change]) -> None:
         """Append a change, as another worker would."""
@@ -356,6 +360,25 @@ async def test_a_feed_that_fails_makes_memory_forget(room: Room) -> None:
     assert room.layer.peek(KEY) is ENTRY
 
 
+async def test_a_feed_that_cannot_be_heard_is_waited_for(room: Room) -> None:
+    """Nothing is served meanwhile, nothing is forgotten, and nobody is told twice."""
+    room.store.entries[KEY] = ENTRY
+    other = replace(ENTRY, key=make_key("another"))
+    room.layer.keep(ENTRY)
+    room.layer.keep(other)
+    room.store.change(lambda position: Replaced(position, other.key))
+    room.store.fails["read"] = CutOff("no word for a second")
+    for _ in range(2):
+        assert room.layer.peek(KEY) is None
+        assert await room.layer.lookup(KEY) is None
+    assert room.store.gets == 0
+    assert room.degraded == []
+
+    room.store.fails.clear()
+    assert await room.layer.lookup(KEY) == (ENTRY, Tier.MEMORY)
+    assert await room.layer.lookup(other.key) is None
+
+
 async def test_sources_are_looked_up_for_the_namespace_first(room: Room) -> None:
     """Then for everybody."""
     room.store.sources = {(TENANT, "faq"): "own", (EVERYONE, "faq"): "all", (EVERYONE, "b"): "b"}
@@ -510,7 +533,7 @@ async def test_a_store_that_cannot_be_told_is_left_alone() -> None:
 
     class Plain:
         def __init__(self, store: HandStore) -> None:
-            for name in ("get", "put", "count", "invalidate", "aclose"):
+            for name in ("tier", "get", "put", "count", "invalidate", "aclose"):
                 setattr(self, name, getattr(store, name))
 
     hand = HandStore(entries={KEY: ENTRY})

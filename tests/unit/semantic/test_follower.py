@@ -12,7 +12,7 @@ from stepwell.core.entry import Arrived, Entry, Selector
 from stepwell.core.errors import CorruptEntry, EmbeddingError, StoreUnavailable
 from stepwell.core.events import Degraded
 from stepwell.core.judgement import Judgement
-from stepwell.core.names import Arrival, CacheKey, Partition, Position
+from stepwell.core.names import Arrival, CacheKey, Partition, Position, Tier
 from stepwell.keys.pair import pair_of
 from stepwell.semantic import follower as module
 from stepwell.semantic.denials import Denials
@@ -58,8 +58,13 @@ class HandStore:
         await self.gate.wait()
         return said
 
-    async def catch_up(self) -> None:
+    @property
+    def tier(self) -> Tier:
+        return Tier.DISK
+
+    async def catch_up(self) -> bool:
         self.caught_up += 1
+        return True
 
     def position(self) -> Position:
         return Position(7)

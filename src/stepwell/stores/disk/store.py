@@ -14,7 +14,7 @@ from stepwell.core.entry import Arrived, Entry, Selector
 from stepwell.core.errors import CorruptEntry, StoreError, StoreFull, StoreUnavailable
 from stepwell.core.events import Degraded
 from stepwell.core.judgement import Judgement
-from stepwell.core.names import Arrival, CacheKey, Namespace, Position
+from stepwell.core.names import Arrival, CacheKey, Namespace, Position, Tier
 from stepwell.core.ports import EventSink
 from stepwell.stores.disk import entries, log
 from stepwell.stores.disk.database import Database
@@ -149,6 +149,11 @@ class DiskStore:
             await store.aclose()
             raise
         return store
+
+    @property
+    def tier(self) -> Tier:
+        """As `Store.tier`."""
+        return Tier.DISK
 
     async def get(self, key: CacheKey) -> Entry | None:
         """As `Store.get`; bounded by ``timeout_seconds``."""

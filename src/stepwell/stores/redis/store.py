@@ -9,7 +9,7 @@ from stepwell.core.entry import Arrived, Entry, Selector
 from stepwell.core.errors import StoreError, StoreFull, StoreUnavailable
 from stepwell.core.events import Degraded
 from stepwell.core.judgement import Judgement
-from stepwell.core.names import Arrival, CacheKey, Namespace, Position
+from stepwell.core.names import Arrival, CacheKey, Namespace, Position, Tier
 from stepwell.core.ports import EventSink
 from stepwell.stores.messages import replaced_message
 from stepwell.stores.redis.arrivals import Arrivals
@@ -19,8 +19,8 @@ from stepwell.stores.redis.feed import MAX_LAG_SECONDS, RedisFeed
 from stepwell.stores.redis.layout import Layout
 from stepwell.stores.redis.line import Line
 from stepwell.stores.redis.link import Refused, Reply, Word
-from stepwell.stores.redis.replies import integer
 from stepwell.stores.redis.removal import Removal
+from stepwell.stores.redis.replies import integer
 from stepwell.stores.redis.said import Said
 from stepwell.stores.redis.scripts import REPLACED
 
@@ -116,6 +116,11 @@ class RedisStore:
         await store._feed.start(START_SECONDS)
         store._removal.start()
         return store
+
+    @property
+    def tier(self) -> Tier:
+        """As `Store.tier`."""
+        return Tier.REDIS
 
     async def get(self, key: CacheKey) -> Entry | None:
         """As `Store.get`. One ``GET``."""
