@@ -2,19 +2,20 @@
 
 import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 from stepwell.assembly.auditing import Auditing, build_auditing
 from stepwell.assembly.disk_watch import DiskWatch
 from stepwell.assembly.settings import Class, Settings
 from stepwell.core.clock import Clock, SystemClock
+from stepwell.core.errors import ConfigError
 from stepwell.core.names import CacheKey, Tier
-from stepwell.core.ports import EventSink, EvictionPolicy, Paraphrases, Store
+from stepwell.core.ports import EventSink, EvictionPolicy, Paraphrases, Store, SupportsTrouble
 from stepwell.engines.embedded import EngineAddress
 from stepwell.exact.layer import ExactLayer
 from stepwell.keys.canonical import Dialect, KeyRules
@@ -46,6 +47,7 @@ from stepwell.telemetry.prices import ModelPrice, Prices
 if TYPE_CHECKING:
     from stepwell.assembly.semantic import SemanticRooms
     from stepwell.embedding.supervisor import EmbedderAddress
+    from stepwell.stores.redis.store import RedisStore
 
 LEDGER_FILE = "ledger.sqlite"
 ENTRIES_DIRECTORY = "entries"
@@ -126,6 +128,8 @@ class House:
             await self.log.aclose()
 
 
+AnyStore = Union[DiskStore, Alone, "RedisStore"]
+
 MakeTargets = Callable[[Plan, EventSink], Targets]
 """Makes the model servers; which kind is the caller's business."""
 
@@ -160,6 +164,8 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     )
     gauges.watch(catalogue.ENTRIES, lambda: len(memory), Tier.MEMORY)
     gauges.watch(catalogue.BYTES, lambda: memory.size_bytes, Tier.MEMORY)
+    if isinstance(store, SupportsTrouble):
+        gauges.watch(catalogue.BYPASSED, lambda: float(bool(store.trouble)), store.tier)
     if semantic is not None:
         semantic.follower.start(exact)
     targets = make_targets(plan, events)
@@ -223,7 +229,7 @@ def _runner(
 
 
 def _semantic(
-    plan: Plan, store: DiskStore | Alone, clock: Clock, events: EventSink, gauges: Gauges
+    plan: Plan, store: AnyStore, clock: Clock, events: EventSink, gauges: Gauges
 ) -> "SemanticRooms | None":
     if plan.embedder is None and plan.settings.semantic.embedder != "endpoint":
         return None
@@ -267,10 +273,10 @@ def _memory(settings: Settings, clock: Clock, events: EventSink) -> MemoryStore:
     )
 
 
-async def _store(
-    plan: Plan, memory: MemoryStore, clock: Clock, events: EventSink
-) -> DiskStore | Alone:
-    table = plan.settings.stores.disk
+async def _store(plan: Plan, memory: MemoryStore, clock: Clock, events: EventSink) -> AnyStore:
+    redis, table = plan.settings.stores.redis, plan.settings.stores.disk
+    if redis.url is not None:
+        return await _open_redis()(redis, redis.url, clock=clock, events=events)
     if plan.data_dir is None or not table.enabled:
         return Alone(memory)
     return await DiskStore.open(
@@ -281,6 +287,17 @@ async def _store(
         timeout_seconds=table.timeout_seconds,
         linger_seconds=LINGER_SECONDS,
     )
+
+
+def _open_redis() -> "Callable[..., Awaitable[RedisStore]]":
+    try:
+        from stepwell.assembly.redis import open_redis  # noqa: PLC0415  (an extra)
+    except ImportError as error:
+        raise ConfigError(
+            f"stores.redis.url is set, and {error.name} is not installed:"
+            " in a clone of Stepwell, pip install '.[redis]'."
+        ) from error
+    return open_redis
 
 
 async def _neighbours(plan: Plan, find: Callable[[CacheKey], Flight | None]) -> Neighbours | None:

@@ -168,11 +168,40 @@ class Disk(Table, frozen=True):
     """A slower disk counts as one that has nothing."""
 
 
+class Redis(Table, frozen=True):
+    """``[stores.redis]``: what several machines share, in place of each one's disk."""
+
+    url: Text | None = None
+    """Redis or Valkey, from version 7 on: ``redis://host:6379/0``, ``rediss://`` with TLS,
+    ``unix:///path``, ``redis+cluster://a:6379,b:6379``, ``redis+sentinel://a:26379,b:26379/name``.
+    Gateways with the same URL, prefix and ``auth.namespace_secret_env`` share all they know."""
+    username: Text | None = None
+    """Of an ACL; else the server's default user."""
+    password_env: EnvName | None = None
+    """Variable with the password."""
+    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "stepwell"
+    """What the names of all keys begin with."""
+    timeout_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.05
+    """How long a call may take; a slower Redis counts as one that has nothing."""
+    max_lag_seconds: Annotated[float, Meta(ge=0.5, le=86400)] = 1.0
+    """How long answers in memory are served without a word from Redis of what others have changed.
+    More keeps hits through an outage; an invalidation elsewhere is then obeyed so much later."""
+    ca_file: Text | None = None
+    """Certificates to trust (PEM), instead of the system's."""
+    cert_file: Text | None = None
+    """Our own certificate (PEM), where the server asks for one."""
+    key_file: Text | None = None
+    """Its key (PEM), where it is not in the same file."""
+    check_hostname: bool = True
+    """Whether the server's certificate must be for its host."""
+
+
 class Stores(Table, frozen=True):
     """``[stores]``: where entries are kept."""
 
     memory: Memory = field(default_factory=Memory)
     disk: Disk = field(default_factory=Disk)
+    redis: Redis = field(default_factory=Redis)
 
 
 class SingleFlight(Table, frozen=True):

@@ -75,6 +75,8 @@ def read_settings(options: argparse.Namespace) -> Settings:
         tables["data_dir"] = options.data
     if getattr(options, "upstream", None) is not None:
         tables["upstreams"] = {"upstream": {"base_url": options.upstream}}
+    if getattr(options, "redis", None) is not None:
+        tables["stores"]["redis"]["url"] = options.redis
     for name in ("host", "port", "workers"):
         if (value := getattr(options, name, None)) is not None:
             tables["server"][name] = value

@@ -23,6 +23,7 @@ _EXAMPLES = """\
 examples:
   stepwell serve
   stepwell serve --upstream http://127.0.0.1:8000/v1 --port 9000 --workers 2
+  stepwell serve --redis redis://10.0.0.5:6379
   stepwell serve --config stepwell.toml
 """
 
@@ -42,6 +43,9 @@ def add_parser(commands: Subparsers) -> None:
         "--port", metavar="P", type=int, help="port to listen on (default: 8080; 0: any)"
     )
     parser.add_argument("--workers", metavar="N", type=int, help="worker processes (default: 1)")
+    parser.add_argument(
+        "--redis", metavar="URL", help="share all entries with other gateways through this Redis"
+    )
     add_settings_options(parser)
     parser.set_defaults(run=run)
 

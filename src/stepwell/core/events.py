@@ -85,8 +85,26 @@ class Degraded:
     """Something failed that no caller sees: the cache does less until it recovers."""
 
     component: str
-    """Such as ``store.disk`` or ``single_flight.bus``."""
+    """Such as ``store.disk`` or ``semantic.embedder``."""
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bypassed:
+    """A part is not used from now on, because it fails. Requests are answered without it."""
+
+    part: str
+    """Such as ``redis``."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A part that was bypassed is used again."""
+
+    part: str
+    seconds: float
+    """How long it was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +185,8 @@ Event = (
     | Stored
     | Evicted
     | Degraded
+    | Bypassed
+    | Resumed
     | UpstreamFailed
     | UpstreamAnswered
     | StageTimed

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from stepwell.core.changes import Change
 from stepwell.core.entry import Arrived, Entry, Phrasing, Selector
@@ -89,6 +89,16 @@ class Feed(Protocol):
 
     async def source_values(self) -> dict[tuple[Namespace, str], str]:
         """Return the current value of every source, after `read` or at start."""
+        ...
+
+
+@runtime_checkable
+class SupportsTrouble(Protocol):
+    """A store that may be bypassed for a while."""
+
+    @property
+    def trouble(self) -> str:
+        """Why it is, just now; empty if it is not."""
         ...
 
 

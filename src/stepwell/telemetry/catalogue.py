@@ -242,6 +242,12 @@ BYTES = Metric(
     "Bytes a tier holds; memory is the sum over workers, disk is shared by them.",
     ("tier",),
 )
+BYPASSED = Metric(
+    "stepwell_degraded",
+    Kind.GAUGE,
+    "1 while a part is bypassed because it fails, summed over workers; else 0.",
+    ("part",),
+)
 IN_FLIGHT = Metric(
     "stepwell_in_flight",
     Kind.GAUGE,
@@ -266,6 +272,6 @@ CATALOGUE = (
     *(JUDGED, NOT_JUDGED, WITHHELD, PRECISION),
     *(UPSTREAM_SECONDS, UPSTREAM_FIRST_BYTE_SECONDS, UPSTREAM_ERRORS),
     *(ENTRIES, BYTES, STORED, STORED_BYTES, FILL_REFUSED, EVICTIONS, EVICTED_BYTES),
-    *(DEGRADED, WORKERS, BUILD_INFO),
+    *(DEGRADED, BYPASSED, WORKERS, BUILD_INFO),
 )
 """In the order of the reference page and of `/metrics`."""

@@ -7,7 +7,7 @@ from typing import assert_never
 import orjson
 
 from stepwell.core.clock import Clock, SystemClock
-from stepwell.core.events import Degraded, Event, RequestEnded, UpstreamFailed
+from stepwell.core.events import Bypassed, Degraded, Event, RequestEnded, Resumed, UpstreamFailed
 from stepwell.core.ports import EventSink
 from stepwell.telemetry.lasting import Lasting
 from stepwell.telemetry.lines import MAX_LINE_BYTES, LineWriter
@@ -26,7 +26,7 @@ _CLOSE_SECONDS = 1.0
 _SHORT_CHARACTERS = 60
 
 _Fields = dict[str, str | float]
-_Logged = RequestEnded | Degraded | UpstreamFailed
+_Logged = RequestEnded | Degraded | Bypassed | Resumed | UpstreamFailed
 
 
 class RequestLog:
@@ -103,16 +103,21 @@ class RequestLog:
             case Degraded(component, error):
                 unsaid = self._lasting.say(component, error, moment)
                 return b"" if unsaid is None else self._degraded(moment, component, error, unsaid)
+            case Bypassed(part, reason):
+                return self._said(moment, "bypassed", {"part": part, "reason": reason})
+            case Resumed(part, seconds):
+                return self._said(moment, "resumed", {"part": part, "seconds": seconds})
             case UpstreamFailed(upstream, kind):
-                said = {"upstream": upstream, "kind": kind}
-                return _line({"time": self._written(moment), "event": "upstream_failed", **said})
+                return self._said(moment, "upstream_failed", {"upstream": upstream, "kind": kind})
             case _:
                 assert_never(event)
 
     def _degraded(self, moment: float, component: str, error: str, unsaid: int) -> bytes:
-        fields: _Fields = {"time": self._written(moment), "event": "degraded"}
-        fields |= {"component": component, "error": error}
-        return _line(fields | {"unsaid": unsaid} if unsaid else fields)
+        fields: _Fields = {"component": component, "error": error}
+        return self._said(moment, "degraded", fields | {"unsaid": unsaid} if unsaid else fields)
+
+    def _said(self, moment: float, event: str, fields: _Fields) -> bytes:
+        return _line({"time": self._written(moment), "event": event, **fields})
 
     def _rest(self) -> bytearray:
         """Return lines for what has not been said."""

@@ -4,6 +4,7 @@ from typing import assert_never
 
 from stepwell.core.entry import Usage
 from stepwell.core.events import (
+    Bypassed,
     Degraded,
     Event,
     Evicted,
@@ -13,6 +14,7 @@ from stepwell.core.events import (
     HitWithheld,
     RequestEnded,
     Result,
+    Resumed,
     SemanticLookup,
     StageTimed,
     Stored,
@@ -102,7 +104,7 @@ class Meters:
             if metric.kind is Kind.HISTOGRAM
         }
 
-    def emit(self, event: Event) -> None:  # noqa: C901, PLR0912  (one arm per event)
+    def emit(self, event: Event) -> None:  # noqa: C901, PLR0912, PLR0915  (one arm per event)
         """Count ``event``."""
         match event:
             case RequestEnded():  # first, as only this one is on the hot path
@@ -129,6 +131,10 @@ class Meters:
                 self._count_judgement(event)
             case Degraded(component):
                 self._add(catalogue.DEGRADED, 1, component)
+            case Bypassed(part):
+                self._add(catalogue.DEGRADED, 1, part)
+            case Resumed():
+                pass  # `catalogue.BYPASSED` says it.
             case _:
                 assert_never(event)
 

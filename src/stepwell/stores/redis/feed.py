@@ -28,6 +28,7 @@ BLOCK_SECONDS = 0.2
 MAX_LAG_SECONDS = 1.0
 """How old what is known of changes may be for held entries still to be served."""
 
+_SILENT = "the feed is not heard; what is held here may be out of date"
 _AT_ONCE = 1_000
 _PAUSE_SECONDS = 0.2
 _GENERATION_BYTES = 6
@@ -98,11 +99,13 @@ class RedisFeed:
     def standing(self) -> Standing:
         """Up to when nothing has been missed. Raises `CutOff` if that is too long ago."""
         if self._monotonic() > self._valid_until:
-            raise CutOff(
-                f"the feed has not been heard for {self._max_lag_seconds} s;"
-                " what is held may be out of date"
-            )
+            raise CutOff(_SILENT)
         return self._standing
+
+    @property
+    def trouble(self) -> str:
+        """Why what is held must not be served; empty if it may be."""
+        return _SILENT if self._monotonic() > self._valid_until else ""
 
     def behind(self) -> bool:
         """As `Feed.behind`; also true while cut off."""

@@ -1,7 +1,7 @@
 """`RedisStore`: the ports of a store on Redis, Valkey, or a cluster of them."""
 
 from collections.abc import Sequence
-from typing import Protocol, Self
+from typing import Self
 
 from stepwell.core.changes import Change
 from stepwell.core.clock import Clock
@@ -13,41 +13,22 @@ from stepwell.core.names import Arrival, CacheKey, Namespace, Position, Tier
 from stepwell.core.ports import EventSink
 from stepwell.stores.messages import replaced_message
 from stepwell.stores.redis.arrivals import Arrivals
-from stepwell.stores.redis.entries import Entries, Node
+from stepwell.stores.redis.breaker import Open
+from stepwell.stores.redis.entries import Entries
 from stepwell.stores.redis.facets import facets_of
 from stepwell.stores.redis.feed import MAX_LAG_SECONDS, RedisFeed
 from stepwell.stores.redis.layout import Layout
-from stepwell.stores.redis.line import Line
-from stepwell.stores.redis.link import Refused, Reply, Word
+from stepwell.stores.redis.link import Refused
 from stepwell.stores.redis.removal import Removal
 from stepwell.stores.redis.replies import integer
 from stepwell.stores.redis.said import Said
 from stepwell.stores.redis.scripts import REPLACED
+from stepwell.stores.redis.servers import Servers
 
 START_SECONDS = 2.0
 """How long opening waits for the feed's first word."""
 
 _NO_MEMORY = "OOM"
-
-
-class Servers(Protocol):
-    """One server, a cluster, or what a sentinel says is the master."""
-
-    async def ask(self, key: bytes, *words: Word, timeout_seconds: float | None = None) -> Reply:
-        """Send a command to the server that has ``key``."""
-        ...
-
-    def masters(self) -> Sequence[Node]:
-        """Return the nodes that hold entries."""
-        ...
-
-    async def dial(self, key: bytes) -> Line:
-        """Connect anew to the server that has ``key``."""
-        ...
-
-    async def aclose(self) -> None:
-        """Hang up everywhere."""
-        ...
 
 
 class RedisStore:
@@ -211,6 +192,12 @@ class RedisStore:
     async def judgements(self) -> Sequence[Judgement]:
         """As `Judgements.judgements`."""
         return await self._said.judgements()
+
+    @property
+    def trouble(self) -> str:
+        """Why it is not, or not wholly, used just now; empty if it is."""
+        state = self._servers.state
+        return state.reason if isinstance(state, Open) else self._feed.trouble
 
     async def aclose(self) -> None:
         """As `Store.aclose`."""
