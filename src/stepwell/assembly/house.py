@@ -110,6 +110,12 @@ class House:
         if self.ledger is not None:
             self.ledger.start()
 
+    def troubles(self) -> Mapping[str, str]:
+        """Return the parts that are bypassed just now, and why."""
+        store = self.store
+        trouble = store.trouble if isinstance(store, SupportsTrouble) else ""
+        return {store.tier: trouble} if trouble else {}
+
     async def aclose(self) -> None:
         """Finish what is under way and release everything, stores last."""
         await self.runner.aclose()

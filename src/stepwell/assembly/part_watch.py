@@ -19,16 +19,14 @@ class PartWatch:
         self._part = part
         self._now = clock.monotonic
         self._events = events
-        self._reason = ""
-        self._since = 0.0
+        self._bypassed_since: float | None = None
 
     def note(self, reason: str) -> None:
         """Take why it is not used just now; empty if it is."""
-        if reason == self._reason:
-            return
-        if not reason:
-            self._events.emit(Resumed(self._part, self._now() - self._since))
-        elif not self._reason:
-            self._since = self._now()
+        since = self._bypassed_since
+        if reason and since is None:
+            self._bypassed_since = self._now()
             self._events.emit(Bypassed(self._part, reason))
-        self._reason = reason
+        elif not reason and since is not None:
+            self._bypassed_since = None
+            self._events.emit(Resumed(self._part, self._now() - since))

@@ -113,4 +113,5 @@ def _parts(house: House) -> Parts:
         admin_token=admin_token,
         read_metrics=read_metrics,
         read_statement=read_statement,
+        read_troubles=house.troubles,
     )

@@ -8,6 +8,7 @@
           CutOff                    nobody can say what has changed meanwhile
         StoreFull                 nothing can be written until something is freed
         CorruptEntry              counted, removed, treated as a miss
+          OtherVersion              left alone where versions share a store
       UpstreamError             the model server did not answer properly
         UpstreamTimeout           504
         UpstreamUnreachable       502, nothing was sent: safe to retry
@@ -71,6 +72,10 @@ class StoreFull(StoreError):
 
 class CorruptEntry(StoreError):
     """A record does not match its checksum, or is of a version this code cannot read."""
+
+
+class OtherVersion(CorruptEntry):
+    """A record that another version of this package wrote, and may read again."""
 
 
 class EmbeddingError(StepwellError):

@@ -209,19 +209,21 @@ def _status() -> Schema:
         answered = {"description": "It is so.", "content": content}
         return {"get": {"operationId": name, "summary": summary, "responses": _responses(answered)}}
 
-    def said(word: str) -> Schema:
+    def said(word: str, **more: Schema) -> Schema:
         schema = {
             "type": "object",
-            "properties": {"status": {"const": word}},
-            "required": ["status"],
+            "properties": {"status": {"const": word}, **more},
+            "required": ["status", *more],
         }
         return {_JSON: {"schema": schema}}
+
+    reasons = {"type": "object", "additionalProperties": {"type": "string"}}
 
     page = {"schema": {"type": "string"}}
     metrics = {"text/plain": page, "application/openmetrics-text": page}
     return {
         "/healthz": get("health", "Say that the process lives", said("ok")),
-        "/readyz": get("ready", "Say that requests can be served", said("ready")),
+        "/readyz": get("ready", "Say that requests can be served", said("ready", degraded=reasons)),
         "/metrics": get("metrics", "Show Prometheus the metrics of all workers", metrics),
         "/openapi.json": get("openapi", "Return this document", _ANY_JSON),
     }

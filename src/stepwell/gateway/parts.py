@@ -1,6 +1,6 @@
 """What the gateway is put together from; `stepwell.assembly` makes them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,3 +48,5 @@ class Parts:
     """Takes the ``Accept`` field."""
     read_statement: Callable[[], Awaitable[bytes]]
     """The savings ledger, as JSON."""
+    read_troubles: Callable[[], Mapping[str, str]]
+    """Parts that are bypassed just now, and why."""

@@ -18,8 +18,8 @@ class Status:
         return JSONResponse({"status": "ok"})
 
     async def ready(self, request: Request) -> Response:  # noqa: ARG002  (a route's signature)
-        """Answer 200 when requests can be served."""
-        return JSONResponse({"status": "ready"})
+        """Answer 200 when requests can be served, be it without a part that fails."""
+        return JSONResponse({"status": "ready", "degraded": self._parts.read_troubles()})
 
     async def metrics(self, request: Request) -> Response:
         """Answer with the metrics of all workers."""

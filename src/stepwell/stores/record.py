@@ -20,7 +20,7 @@ from typing import Annotated
 import msgspec
 
 from stepwell.core.entry import Answer, Entry, Phrasing, SourceValue, Usage
-from stepwell.core.errors import CorruptEntry
+from stepwell.core.errors import CorruptEntry, OtherVersion
 from stepwell.core.names import CacheKey, Endpoint, Form, Namespace, Partition, Position
 
 MAGIC = b"SWEL"
@@ -74,7 +74,7 @@ def unseal(record: bytes) -> memoryview:
     if magic != MAGIC:
         raise CorruptEntry("not a record: it does not start with the magic bytes")
     if version != VERSION:
-        raise CorruptEntry(f"record version {version}; this code reads version {VERSION}")
+        raise OtherVersion(f"record version {version}; this code reads version {VERSION}")
     if zlib.crc32(payload) != checksum:
         raise CorruptEntry("a record does not match its checksum")
     return payload

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Entry
-from stepwell.core.errors import CorruptEntry
+from stepwell.core.errors import CorruptEntry, OtherVersion
 from stepwell.core.names import CacheKey
 from stepwell.stores.record import decode, encode
 from stepwell.stores.redis.epochs import Epochs
@@ -82,10 +82,11 @@ class Entries:
         if value is None:
             return None
         stored = string(value)
-        facets, at = read_facets(stored)
-        if epochs.outrun(key, facets):
+        try:
+            facets, at = read_facets(stored)
+            return None if epochs.outrun(key, facets) else decode(stored[at:])
+        except OtherVersion:
             return None
-        return decode(stored[at:])
 
     async def put(
         self, generation: bytes, entry: Entry, facets: Facets, heard_at: int

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from stepwell.core.entry import Entry, Selector
-from stepwell.core.errors import CorruptEntry
+from stepwell.core.errors import CorruptEntry, OtherVersion
 from stepwell.core.names import CacheKey, Namespace, Position
 
 _FIXED = struct.Struct("<4sQd16s8s8sBB")
@@ -80,7 +80,8 @@ def read_facets(value: bytes) -> tuple[Facets, int]:
     """Return the facets that ``value`` begins with, and where its record begins.
 
     Raises:
-        CorruptEntry: None of ours, or of another version.
+        CorruptEntry: None of ours.
+        OtherVersion: Written by another version of this package.
     """
     if len(value) < _FIXED.size:
         raise CorruptEntry(f"a value of {len(value)} bytes is shorter than its facets")
@@ -88,7 +89,7 @@ def read_facets(value: bytes) -> tuple[Facets, int]:
         _FIXED.unpack_from(value)
     )
     if magic != _MAGIC:
-        raise CorruptEntry(f"a value begins with {magic!r}; this code reads {_MAGIC!r}")
+        raise OtherVersion(f"a value begins with {magic!r}; this code reads {_MAGIC!r}")
     end = _FIXED.size + count * _DIGEST_BYTES
     if len(value) < end:
         raise CorruptEntry("a value ends within its facets")

@@ -55,6 +55,7 @@ class RedisFeed:
         clock: Clock,
         max_lag_seconds: float = MAX_LAG_SECONDS,
         on_error: Callable[[StoreError], None],
+        on_word: Callable[[], None],
     ) -> None:
         """Follow nothing yet; `start` does.
 
@@ -64,12 +65,14 @@ class RedisFeed:
             clock: For how old what is known is.
             max_lag_seconds: How old it may be.
             on_error: Hears why it cannot be followed.
+            on_word: Called each time that the feed is heard, some five times a second.
         """
         self._servers = servers
         self._layout = layout
         self._monotonic = clock.monotonic
         self._max_lag_seconds = max_lag_seconds
         self._on_error = on_error
+        self._on_word = on_word
         self._generation = b""
         self._history = b""
         self._heard = Position(0)
@@ -239,6 +242,7 @@ class RedisFeed:
         self._standing = Standing(asked_at, integer(items(now)[0]))
         self._valid_until = asked_at + self._max_lag_seconds
         self._moved.set()
+        self._on_word()
 
     def _take(self, position: Position, fields: dict[bytes, bytes]) -> None:
         if position != self._heard + 1:

@@ -44,14 +44,11 @@ class Removal:
         layout: Layout,
         entries: Entries,
         feed: RedisFeed,
-        *,
-        settled_seconds: float = SETTLED_SECONDS,
     ) -> None:
         self._servers = servers
         self._layout = layout
         self._entries = entries
         self._feed = feed
-        self._settled_seconds = settled_seconds
         self._sweeping: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -133,7 +130,7 @@ class Removal:
         """Sweep what was heard at the end of one pause at the end of the next."""
         heard = Position(0)
         while True:
-            await asyncio.sleep(self._settled_seconds)
+            await asyncio.sleep(SETTLED_SECONDS)
             # An outage is told by whoever follows the feed; what was not swept is, next time.
             with suppress(StoreError):
                 await self._sweep(heard)

@@ -1,6 +1,6 @@
 """`RedisStore`: the ports of a store on Redis, Valkey, or a cluster of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from stepwell.core.changes import Change
@@ -52,17 +52,20 @@ class RedisStore:
         clock: Clock,
         events: EventSink,
         max_lag_seconds: float,
+        on_change: Callable[[str], None],
     ) -> None:
         """Use `open`."""
         self._servers = servers
         self._layout = layout
         self._events = events
+        self._on_change = on_change
         self._feed = RedisFeed(
             servers,
             layout,
             clock=clock,
             max_lag_seconds=max_lag_seconds,
             on_error=self._degraded,
+            on_word=self._note,
         )
         self._entries = Entries(servers, layout, clock=clock)
         self._said = Said(servers, layout)
@@ -78,6 +81,7 @@ class RedisStore:
         clock: Clock,
         events: EventSink,
         max_lag_seconds: float = MAX_LAG_SECONDS,
+        on_change: Callable[[str], None] = lambda _: None,
     ) -> Self:
         """Open the store on ``servers``, which it closes with itself.
 
@@ -90,9 +94,15 @@ class RedisStore:
             clock: The time; its wall clock may differ between gateways by less than a time to live.
             events: Gets `Degraded`.
             max_lag_seconds: How long what is held may be served without a word from the feed.
+            on_change: Called with `trouble`, also where it is as it was.
         """
         store = cls(
-            servers, Layout(prefix), clock=clock, events=events, max_lag_seconds=max_lag_seconds
+            servers,
+            Layout(prefix),
+            clock=clock,
+            events=events,
+            max_lag_seconds=max_lag_seconds,
+            on_change=on_change,
         )
         await store._feed.start(START_SECONDS)
         store._removal.start()
@@ -207,3 +217,7 @@ class RedisStore:
 
     def _degraded(self, error: StoreError) -> None:
         self._events.emit(Degraded("store.redis", str(error)))
+        self._note()
+
+    def _note(self) -> None:
+        self._on_change(self.trouble)
