@@ -168,10 +168,7 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         paraphrases=paraphrases,
         max_wait_seconds=settings.single_flight.max_wait_seconds,
     )
-    gauges.watch(catalogue.ENTRIES, lambda: len(memory), Tier.MEMORY)
-    gauges.watch(catalogue.BYTES, lambda: memory.size_bytes, Tier.MEMORY)
-    if isinstance(store, SupportsTrouble):
-        gauges.watch(catalogue.BYPASSED, lambda: float(bool(store.trouble)), store.tier)
+    _watch(gauges, memory, store)
     if semantic is not None:
         semantic.follower.start(exact)
     targets = make_targets(plan, events)
@@ -198,6 +195,13 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         disk_watch=DiskWatch(store, gauges) if isinstance(store, DiskStore) else None,
         log=log,
     )
+
+
+def _watch(gauges: Gauges, memory: MemoryStore, store: Store) -> None:
+    gauges.watch(catalogue.ENTRIES, lambda: len(memory), Tier.MEMORY)
+    gauges.watch(catalogue.BYTES, lambda: memory.size_bytes, Tier.MEMORY)
+    if isinstance(store, SupportsTrouble):
+        gauges.watch(catalogue.BYPASSED, lambda: float(bool(store.trouble)), store.tier)
 
 
 def _intake(settings: Settings, targets: Targets, *, phrased: bool) -> Intake:
