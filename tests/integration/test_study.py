@@ -52,3 +52,15 @@ def test_a_log_by_meaning(tmp_path: Path) -> None:
     told = json.loads(figures.read_text())
     assert told["caches"]["faq"]["semantic"]["requests"] == 1
     assert told["run"]["texts_embedded"] == 3
+
+
+def test_levels_for_an_embedder_that_compares_nothing(tmp_path: Path) -> None:
+    """No pair is left out because the comparison is asked of a model that has none."""
+    file, settings = tmp_path / "labels", tmp_path / "english.toml"
+    row = {"a": "How do I reset my password?", "b": "How can I reset my password?", "label": 1}
+    file.write_text(json.dumps(row) + "\n")
+    settings.write_text('[semantic]\nembedder = "english"\n')
+    done = run("tune", file, "--json", "--config", settings)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["pairs"], told["left_out"]) == (1, {})
