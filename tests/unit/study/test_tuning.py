@@ -185,12 +185,30 @@ def test_levels_stay_in_order() -> None:
     assert found[0].point is None
 
 
+def test_a_level_that_must_rise_says_so_in_text_and_file() -> None:
+    """What is in force stays only where it may: stricter levels ask for as much as looser ones."""
+    in_force: dict[Level, float] = {"strict": 0.9345, "general": 0.1, "faq": 0.1}
+    found = recommend(at_all_levels(clear_cut(0.8, count=40)), TARGETS, in_force)
+    strict, general, faq = found
+    assert faq.point is not None
+    assert (strict.similarity, general.similarity) == (0.9345, faq.similarity)
+    assert strict.why.endswith("What is in force stays.")
+    assert general.why.endswith(
+        f"What is in force, 0.100, cannot stay: a looser level needs {faq.similarity:.3f},"
+        " and a stricter one must not ask for less."
+    )
+    written = as_toml(found, "angles@1", 80)
+    assert "# strict: not shown by the labels; as in force\n" in written
+    assert "# general: not shown by the labels; raised from 0.100 to what a looser" in written
+    assert tomllib.loads(written)["semantic"]["levels"] == {r.level: r.similarity for r in found}
+
+
 def test_the_written_levels_are_settings() -> None:
     pairs = clear_cut(0.8)
     found = recommend(at_all_levels(pairs), TARGETS, LEVELS.min_similarity)
     written = as_toml(found, "model\n[server]\nport = 1 # @x", len(pairs))
     settings = parse_settings(tomllib.loads(written))
-    assert settings.semantic.levels.strict == round(found[0].similarity, 3)
+    assert settings.semantic.levels.strict == found[0].similarity
     assert settings.server.port == 8080
 
 
