@@ -124,8 +124,37 @@ def test_tune_refuses_targets_that_are_none(
 
 
 def test_tune_without_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("tune", write(tmp_path / "labels", {"a": "x", "b": "y", "label": None})) == 2
-    assert "no pair with a label" in capsys.readouterr().err
+    """What there was, and why it is of no use, is said."""
+    rows = [{"a": "x", "b": "y", "label": None}, {"a": "x", "b": "x", "label": 1}]
+    assert run("tune", write(tmp_path / "labels", *rows)) == 2
+    said = capsys.readouterr().err
+    assert "no pair to choose by; left out: 1 not labelled, 1 the same to the exact layer" in said
+
+
+@pytest.mark.parametrize("command", ["pairs", "tune", "replay", "analyze"])
+def test_an_embedder_that_does_not_work_is_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """Its own reason, once; no result is made of nothing."""
+    pair = {"a": "broken 1", "b": "broken 2", "label": 1}
+    asked = [{"text": pair[side], "answer_key": "x", "model": "m"} for side in ("a", "b")]
+    rows = [pair] if command in ("pairs", "tune") else asked
+    more = ["--out", tmp_path / "out"] if command == "pairs" else []
+    assert run(command, write(tmp_path / "in", *rows), *more) == 2
+    told = capsys.readouterr()
+    assert told.err == "stepwell: nothing can be embedded: out of order\n"
+    assert told.out == ""
+    assert not (tmp_path / "out").exists()
+
+
+def test_some_texts_that_fail_are_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path / "in", {"a": "a@0", "b": "broken"})
+    assert run("pairs", file, "--out", tmp_path / "out") == 0
+    assert rows_of(tmp_path / "out")[0]["refused_by"] == "embedder"
+    said = "the embedder failed at 1 of 2 texts; at the first: out of order"
+    assert said in capsys.readouterr().err
 
 
 TRACE = [

@@ -52,6 +52,8 @@ class Opened:
 async def opened(settings: Settings, cache: Path | None) -> AsyncIterator[Opened]:
     """Open what ``settings`` mean, with a file of vectors in ``cache`` if that is given.
 
+    If the embedder fails at some texts, standard error is told of it in the end.
+
     Raises:
         ConfigError: There is no embedder, it cannot be opened, or ``cache`` cannot be used.
     """
@@ -74,6 +76,12 @@ async def opened(settings: Settings, cache: Path | None) -> AsyncIterator[Opened
             yield Opened(parts, known, semantics)
         finally:
             known.close()
+        if known.failure is not None:
+            print(
+                f"stepwell: the embedder failed at {known.failed:,} of {known.embedded:,} texts;"
+                f" at the first: {known.failure}",
+                file=sys.stderr,
+            )
 
 
 def scheme_of(settings: Settings) -> KeyScheme:

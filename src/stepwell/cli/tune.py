@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -114,8 +115,14 @@ async def _labels(files: list[str], source: Opened, settings: Settings) -> "Labe
                 progress.update(len(pairs), done)
     progress.end()
     if not pairs:
-        raise ConfigError(f"{', '.join(files)}: no pair with a label of 1 or 0 to choose by.")
+        raise ConfigError(f"{', '.join(files)}: no pair to choose by{_without(left_out)}.")
     return Labels(pairs, left_out)
+
+
+def _without(left_out: Mapping[str, int]) -> str:
+    """Say what was left out."""
+    said = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
+    return f"; left out: {said}" if said else ""
 
 
 def _targets(given: list[str]) -> dict[Level, float]:
