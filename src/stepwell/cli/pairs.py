@@ -26,6 +26,9 @@ _DESCRIPTION = """\
 Say for pairs of questions whether the answer to the first would be given to the second. Each pair
 is on its own: the answer to a is stored, then b is asked. Asks no model server.
 
+The level of --level counts for all, request classes do not: a pair may be a hit though a gateway
+never caches questions of its class, such as `factual` ones. `stepwell explain` says the class.
+
 FILE holds a JSON object a line, {"a": ..., "b": ...}; both are texts, lists of messages, or request
 bodies; other fields are ignored. OUT gets a line for each, in order:
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwell.assembly.house import key_rules
+from stepwell.assembly.house import key_rules, request_classes, routes
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.study import StudyParts, open_study
 from stepwell.keys.cache_key import KeyScheme
@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # An extra brings what they need.
     from stepwell.study.arm import Semantics
     from stepwell.study.progress import Progress
     from stepwell.study.remembering import RememberingEmbedder
+    from stepwell.study.rules import Rules
 
 
 def open_parts(settings: Settings) -> AbstractAsyncContextManager[StudyParts]:
@@ -87,6 +88,18 @@ async def opened(settings: Settings, cache: Path | None) -> AsyncIterator[Opened
 def scheme_of(settings: Settings) -> KeyScheme:
     """Return how the study makes keys: as a gateway with ``settings`` does."""
     return KeyScheme("study", key_rules(settings, Dialect.OPENAI))
+
+
+def rules_of(settings: Settings) -> "Rules":
+    """Return how the study judges requests: as a gateway with ``settings`` does.
+
+    Raises:
+        ConfigError: A class or a route cannot be used.
+    """
+    from stepwell.study.rules import Rules  # noqa: PLC0415  (an extra)
+
+    classes = request_classes(settings)
+    return Rules(scheme_of(settings), classes, routes(settings, classes))
 
 
 def progress_of(what: str) -> "Progress":

@@ -32,7 +32,8 @@ gives, how many of them are right, and how sure that is. Asks no model server, c
 
 LABELS hold a JSON object a line: {"a": ..., "b": ..., "label": 1}, with 1 where the answer to one
 may be given to the other, 0 where it must not, null where nobody knows. "lang", "class" and
-"category" are optional; each is reported apart.
+"category" are optional; each is reported apart. Beyond that request classes do not count: every
+pair is looked at, also one whose class a gateway never caches.
 """
 
 _EXAMPLES = """\

@@ -28,6 +28,9 @@ from stepwell.semantic.index.point import Candidate, Group, Point
 from stepwell.semantic.layer import SemanticLayer, Tolerances
 from stepwell.study.texts import Block, Neighbours, Place, Texts
 
+NEVER_CACHED = "not cached"
+"""Why a question is not served that nobody may store or answer."""
+
 _NOBODY = Group(Namespace(bytes(16)), "", "")
 _START = Position(0)
 _NO_VECTOR: Vector = np.zeros(0, np.float32)
@@ -52,6 +55,16 @@ class Question:
     """How long its answer is fresh; 0: it is not stored."""
     answer: str = ""
     """What the right answer is called, where that is known: two questions may share one."""
+    layers: frozenset[LayerName] = frozenset((LayerName.EXACT, LayerName.SEMANTIC))
+    """Who may answer as its class has it; counts only in `as_ruled`."""
+
+    def as_ruled(self) -> "Question":
+        """Return the question as a cache sees it that keeps to the request classes."""
+        return replace(
+            self,
+            phrasing=self.phrasing if LayerName.SEMANTIC in self.layers else None,
+            ttl_seconds=self.ttl_seconds if self.layers else 0.0,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +214,7 @@ class Arm:
 
     async def _find(self, question: Question) -> Served | NotServed:
         if question.ttl_seconds <= 0:
-            return NotServed("not cached")
+            return NotServed(NEVER_CACHED)
         stored = self._stored.get(question.key)
         if stored is not None:
             return Served(LayerName.EXACT, stored, 1.0)

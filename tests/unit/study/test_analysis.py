@@ -8,25 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.study import SCHEME, AngleEmbedder, semantics
+from support.study import RULES, AngleEmbedder, semantics
 
 from stepwell.core.names import Endpoint
-from stepwell.policy.classes import BUILT_IN_CLASSES
 from stepwell.study.analysis import findings as findings_module
 from stepwell.study.analysis.analyzer import Analyzer
 from stepwell.study.analysis.figures import figures
-from stepwell.study.analysis.findings import AS_CONFIGURED, EXACT, Run
+from stepwell.study.analysis.findings import EXACT, Run
 from stepwell.study.analysis.looks import KEPT, marked
 from stepwell.study.analysis.page import as_html
 from stepwell.study.analysis.popular import Popular
 from stepwell.study.analysis.prefixes import BLOCK_BYTES, Prefixes
 from stepwell.study.analysis.recent import Recent
-from stepwell.study.analysis.taking import Rules
 from stepwell.study.analysis.text import as_text
 from stepwell.study.lines import LineFile
+from stepwell.study.rules import AS_CONFIGURED
 from stepwell.telemetry.prices import ModelPrice, Prices
 
-RULES = Rules(SCHEME, BUILT_IN_CLASSES, ())
 PRICES = Prices("EUR", {"m": ModelPrice(1_000_000, 2_000_000)})
 START = 1_700_000_000.0
 

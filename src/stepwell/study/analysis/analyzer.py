@@ -10,7 +10,6 @@ from stepwell.policy.text import last_user_text
 from stepwell.semantic.acceptance.verdict import TOO_FAR
 from stepwell.stores.eviction.lru import Lru
 from stepwell.study.analysis.findings import (
-    AS_CONFIGURED,
     EXACT,
     HISTOGRAM_BINS,
     MAX_HOURS,
@@ -25,10 +24,11 @@ from stepwell.study.analysis.popular import Popular
 from stepwell.study.analysis.prefixes import Prefixes
 from stepwell.study.analysis.recent import Recent
 from stepwell.study.analysis.shapes import GatewayLine, LoggedRequest, NoRequest, read_line
-from stepwell.study.analysis.taking import Rules, Taken, take
+from stepwell.study.analysis.taking import Taken, take
 from stepwell.study.arm import Arm, NotServed, Semantics, Served
 from stepwell.study.blocks import blocks
 from stepwell.study.lines import LineFile
+from stepwell.study.rules import AS_CONFIGURED, Rules
 from stepwell.telemetry.prices import Prices
 
 REQUESTS_AT_ONCE = 512

@@ -11,8 +11,6 @@ from stepwell.study.arm import NotServed, Served
 from stepwell.telemetry.prices import Prices
 
 EXACT = "exact only"
-AS_CONFIGURED = "as configured"
-"""Each class at its own level."""
 
 MAX_HOURS = 2_000
 """Hours told apart; a log whose times jump about gets one row for the rest."""
