@@ -1,6 +1,7 @@
 """The ``stepwell`` command, as a user runs it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -204,6 +205,45 @@ async def test_explain_stats_invalidate(
     stats = json.loads(run("stats", "--json", *common).stdout)
     assert stats["by_result"] == {"hit": 2, "miss": 2}
     assert "hit ratio" in run("stats", *common).stdout
+
+
+@pytest.mark.embedder
+async def test_explain_says_which_question_was_matched(
+    start_semantic: StartGateway, upstream: FakeUpstream, tmp_path: Path
+) -> None:
+    """Served in other words, or only counted in shadow mode: key and words of what is stored."""
+    settings = tmp_path / "stepwell.toml"
+    told_of = (
+        f'[semantic]\ntimeout_seconds = 10\n[upstreams.fake]\nbase_url = "{upstream.base_url}"\n'
+    )
+    settings.write_text(told_of)
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "namespace.key").write_bytes(bytes(range(32)))
+    body = json.dumps(question("What is the way to return shoes I bought online?"))
+    stored = "How do I return shoes that I bought online?"
+
+    def explain(*arguments: str) -> str:
+        common = ("--api-key-env", "KEY", "--config", settings, "--data", data)
+        home = {"HOME": os.environ["HOME"]}
+        shown = run("explain", "-", *arguments, *common, input=body, env=KEY | home)
+        assert shown.returncode == 0, shown.stderr
+        return shown.stdout
+
+    async with start_semantic() as gateway:
+        first = await gateway.ask(stored)
+        await gateway.settle()
+        told = json.loads(explain("--json"))
+        assert told["would"] == "answer from the cache"
+        assert told["matched_key"] == first.headers["x-stepwell-key"] != told["key"]
+        assert told["matched_question"] == stored
+        assert f"matched question  {stored}\n" in explain()
+        settings.write_text(
+            told_of + "[classes.faq]\nshadow = true\n[classes.general]\nshadow = true\n"
+        )
+        told = json.loads(explain("--json"))
+        assert told["would"] == "ask the model server"
+        assert told["matched_question"] == stored
 
 
 @pytest.mark.parametrize(
