@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,29 @@ def test_pairs_of_two_languages(tmp_path: Path) -> None:
     refused = [row["refused_by"] for row in told[2:]]
     assert refused == ["antonym", "similarity", "empty", "over-window"]
     assert [row["similarity"] for row in told[4:]] == [0.0, 0.0]
+
+
+def test_a_signal_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The old result stays, and no half of a new one is beside it."""
+    out = tmp_path / "out"
+    out.write_text("old")
+    command = [sys.executable, "-m", "stepwell.cli.main", "pairs", "-", "--out", str(out)]
+    with subprocess.Popen(
+        command,
+        env={name: value for name, value in os.environ.items() if name != "STEPWELL_CONFIG"},
+        stdin=subprocess.PIPE,
+    ) as running:
+        assert running.stdin is not None
+        running.stdin.write(b'{"a": "x", "b": "y"}\n')
+        running.stdin.flush()
+        # It begins to write, and waits for more to read.
+        while len(list(tmp_path.iterdir())) == 1:
+            assert running.poll() is None
+            time.sleep(0.02)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 143
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert out.read_text() == "old"
 
 
 def test_a_log_by_meaning(tmp_path: Path) -> None:
