@@ -15,6 +15,7 @@ from stepwell.assembly.settings import Settings
 from stepwell.cli.options import Subparsers, add_settings_options, needs, read_settings
 from stepwell.cli.studying import (
     add_cache_option,
+    check_outputs,
     opened,
     progress_of,
     rules_of,
@@ -91,6 +92,7 @@ def run(options: argparse.Namespace) -> int:
             f"--html and --json are both {options.html}; give each a file of its own."
         )
     with needs("semantic"):
+        check_outputs(options.html, options.json)
         figures = asyncio.run(_analyze(read_settings(options), options))
         _tell(figures, options)
     return 0

@@ -40,6 +40,19 @@ def add_cache_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check_outputs(*paths: Path | None) -> None:
+    """Find out before all the work whether its results can be written; changes nothing.
+
+    Raises:
+        ConfigError: A path cannot be written.
+    """
+    from stepwell.study.output import check_writable  # noqa: PLC0415  (an extra)
+
+    for path in paths:
+        if path is not None:
+            check_writable(path)
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """What a run compares questions with."""

@@ -15,6 +15,7 @@ from stepwell.cli.options import Subparsers, add_settings_options, needs, read_s
 from stepwell.cli.studying import (
     Opened,
     add_cache_option,
+    check_outputs,
     opened,
     progress_of,
     scheme_of,
@@ -76,6 +77,7 @@ def add_parser(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Tune."""
     with needs("semantic"):
+        check_outputs(options.out)
         tuning = asyncio.run(_tune(read_settings(options), options))
         _tell(tuning, options)
     return 0
