@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,22 @@ def test_config_check_of_good_settings(tmp_path: Path) -> None:
     checked = run("config", "check", "--config", file)
     assert (checked.returncode, checked.stdout) == (0, "The settings are fine.\n")
     assert run("config", "show", "--config", file).stdout == shown.stdout
+
+
+def test_paths_begin_where_the_settings_file_is(tmp_path: Path) -> None:
+    """Wherever the command is run."""
+    folder, elsewhere = tmp_path / "settings", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    (folder / "own.txt").write_text("starboard | port side\n")
+    file = folder / "stepwell.toml"
+    file.write_text('data_dir = "data"\n[semantic]\nopposites = "own.txt"\n')
+    shown = run("config", "show", "--config", "../settings/stepwell.toml", cwd=elsewhere)
+    tables = tomllib.loads(shown.stdout)
+    assert Path(tables["data_dir"]).resolve() == folder / "data"
+    assert Path(tables["semantic"]["opposites"]).resolve() == folder / "own.txt"
+    checked = run("config", "check", "--config", file, cwd=elsewhere)
+    assert (checked.returncode, checked.stderr) == (0, "")
 
 
 def test_config_check_starts_and_writes_nothing(tmp_path: Path) -> None:
