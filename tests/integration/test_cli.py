@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.gateway import StartGateway, question
 
+from stepwell.semantic.acceptance.calibration import UNCALIBRATED, Calibration, packaged
 from stepwell.testing.fake_upstream import FakeUpstream
 
 KEY = {"KEY": "sk-test"}
@@ -101,6 +102,35 @@ def test_config_check_of_good_settings(tmp_path: Path) -> None:
     file.write_text(shown.stdout)
     checked = run("config", "check", "--config", file)
     assert (checked.returncode, checked.stdout) == (0, "The settings are fine.\n")
+    assert run("config", "show", "--config", file).stdout == shown.stdout
+
+
+COMPARED = packaged("multilingual-e5-small", compares=True) or UNCALIBRATED
+ALONE = packaged("multilingual-e5-small") or UNCALIBRATED
+
+
+@pytest.mark.parametrize(
+    ("toml", "calibration", "own", "remark"),
+    [
+        ("", COMPARED, {}, "where texts cannot be compared"),
+        ("[semantic]\ncomparison = 'off'", ALONE, {}, "the comparison is not asked"),
+        ("[semantic.levels]\nfaq = 0.8", COMPARED, {"faq": 0.8}, "#   faq: a score of"),
+        ("[semantic]\nembedder = 'english'", UNCALIBRATED, {}, "for all-minilm-l6-v2"),
+    ],
+)
+def test_config_show_says_what_the_levels_are(
+    tmp_path: Path, toml: str, calibration: Calibration, own: dict[str, float], remark: str
+) -> None:
+    """As measured for the embedder, where the file does not say; and shown again, the same."""
+    file = tmp_path / "stepwell.toml"
+    file.write_text(toml)
+    shown = run("config", "show", "--config", file, "--data", tmp_path)
+    table = tomllib.loads(shown.stdout)["semantic"]
+    assert table["levels"] == {**calibration.min_similarity, **own}
+    assert table["reuse_similarity"] == calibration.reuse_similarity
+    assert table["threads"] >= 1
+    assert remark in shown.stdout
+    file.write_text(shown.stdout)
     assert run("config", "show", "--config", file).stdout == shown.stdout
 
 
