@@ -100,7 +100,7 @@ class NearEnough:
 
 def semantics(embedder: AngleEmbedder | None = None) -> Semantics:
     known = RememberingEmbedder(embedder or AngleEmbedder())
-    return Semantics(lambda _: NearEnough(), LEVELS.prior, Texts(known))
+    return Semantics(lambda _: NearEnough(), LEVELS, Texts(known))
 
 
 def placed(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:

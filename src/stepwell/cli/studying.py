@@ -81,7 +81,7 @@ async def opened(settings: Settings, cache: Path | None) -> AsyncIterator[Opened
         known = RememberingEmbedder(embedder, file)
         semantics = Semantics(
             parts.decide_by,
-            parts.calibration.prior,
+            parts.calibration,
             Texts(known),
             parts.comparison,
             parts.temperature_tolerance,

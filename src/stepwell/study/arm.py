@@ -18,7 +18,7 @@ from stepwell.core.ports import EvictionPolicy
 from stepwell.core.vectors import Embedder, Vector
 from stepwell.keys.pair import pair_of
 from stepwell.policy.compatibility import TEMPERATURE_TOLERANCE
-from stepwell.semantic.acceptance.boundary import Prior
+from stepwell.semantic.acceptance.calibration import Calibration
 from stepwell.semantic.acceptance.verdict import Acceptance
 from stepwell.semantic.acceptance.verified import Boundaries
 from stepwell.semantic.comparison import Comparison
@@ -93,8 +93,8 @@ class Semantics:
 
     decide_by: Callable[[Boundaries], Acceptance]
     """Makes what decides about candidates, from what judged hits say of their entries."""
-    prior: Prior
-    """What is believed of an entry of which no hit was judged."""
+    calibration: Calibration
+    """What the levels mean, and what is believed of an entry of which no hit was judged."""
     texts: Texts
     """Those of the stream."""
     comparison: Comparison | None = None
@@ -336,7 +336,7 @@ class _Semantic:
     """The semantic layer of one arm: which texts are stored, and what was judged."""
 
     def __init__(self, semantics: Semantics, clock: StreamClock) -> None:
-        evidence = Evidence(semantics.prior)
+        evidence = Evidence(semantics.calibration.prior)
         self.texts = semantics.texts
         self.index = _HeldIndex(semantics.texts)
         self._denials = Denials()

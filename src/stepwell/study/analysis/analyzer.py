@@ -1,7 +1,7 @@
 """Plays a log to caches of every level, and counts what they would have saved."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import get_args
 
 from stepwell.core.errors import ConfigError, RequestError
@@ -20,6 +20,7 @@ from stepwell.study.analysis.findings import (
     Part,
     cost_of,
 )
+from stepwell.study.analysis.looks import Looks
 from stepwell.study.analysis.popular import Popular
 from stepwell.study.analysis.prefixes import Prefixes
 from stepwell.study.analysis.recent import Recent
@@ -64,16 +65,16 @@ class Analyzer:
             max_entries: Answers each cache holds; the least recently used leave first.
             tenant_field: The log's field that says whose a request is.
         """
-        self.findings = Findings()
+        levels = {} if semantics is None else semantics.calibration.min_similarity
+        self.findings = Findings(Looks(levels))
         self._rules = rules
         self._prices = prices
         self._tenant_field = tenant_field
         self._texts = None if semantics is None else semantics.texts
         self._arms: dict[str, Arm] = {}
-        levels: Sequence[Level] = get_args(Level)
         self._add_arm(EXACT, None, max_entries)
         if semantics is not None:
-            for level in levels:
+            for level in get_args(Level):
                 self._add_arm(level, semantics, max_entries, level)
             self._add_arm(AS_CONFIGURED, semantics, max_entries)
         self._prefixes = Prefixes()

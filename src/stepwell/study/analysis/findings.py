@@ -148,6 +148,7 @@ class Lines:
 class Findings:
     """Everything an analysis finds."""
 
+    looks: Looks
     lines: Lines = field(default_factory=Lines)
     spent: Account = field(default_factory=Account)
     """All requests, as they were answered."""
@@ -164,7 +165,6 @@ class Findings:
     """Semantic hits of the cache as configured, by similarity."""
     refused_at: list[int] = field(default_factory=lambda: [0] * HISTOGRAM_BINS)
     too_far_at: list[int] = field(default_factory=lambda: [0] * HISTOGRAM_BINS)
-    looks: Looks = field(default_factory=Looks)
     popular: list[tuple[str, int]] = field(default_factory=list)
     """The questions asked most often, and how often at least."""
 
