@@ -45,6 +45,7 @@ async def labels(*rows: dict[str, Any]) -> list[Measured | str]:
 async def test_rows_are_measured_or_left_out_for_a_reason() -> None:
     found = await labels(
         {"a": "a@0", "b": "b@60", "label": 1, "category": "negation", "class": "faq"},
+        {"a": "comment je puis rendre les chaussures", "b": "et pour une autre", "label": 0},
         {"a": "如何开启通知@1", "b": "如何打开提醒@1", "label": 0},
         {"a": "a", "b": "b", "label": None},
         {"a": "a", "b": " a", "label": 1},
@@ -52,13 +53,15 @@ async def test_rows_are_measured_or_left_out_for_a_reason() -> None:
         {"a": "broken", "b": "a", "label": 1},
         {"a": [{"role": "user", "content": "x"}], "b": {"messages": "x"}, "label": 1},
     )
-    first, second = found[:2]
+    first, french, second = found[:3]
+    assert isinstance(french, Measured)
+    assert french.language == "other"
     assert isinstance(first, Measured)
     assert isinstance(second, Measured)
     assert (first.right, round(first.similarity, 3)) == (True, 0.5)
-    assert (first.category, first.request_class, first.language) == ("negation", "faq", "other")
+    assert (first.category, first.request_class, first.language) == ("negation", "faq", "en")
     assert (second.right, second.language) == (False, "zh")
-    assert found[2:] == [NOT_LABELLED, SAME, "unknown-tokens", "embedder", PARTITION]
+    assert found[3:] == [NOT_LABELLED, SAME, "unknown-tokens", "embedder", PARTITION]
 
 
 COMPARED = Compared(

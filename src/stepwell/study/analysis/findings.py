@@ -120,6 +120,9 @@ class Part:
 
 HISTOGRAM_BINS = 50
 
+_FIRST_DATE = 946_684_800.0
+"""The year 2000: no log of language models is older, and no clock of its own runs so long."""
+
 
 @dataclass(slots=True)
 class Lines:
@@ -142,6 +145,11 @@ class Lines:
     without_seconds: int = 0
     first_at: float | None = None
     last_at: float | None = None
+
+    @property
+    def has_dates(self) -> bool:
+        """Whether times are of the calendar; else there are none, or they begin by themselves."""
+        return self.last_at is not None and self.last_at >= _FIRST_DATE
 
 
 @dataclass(slots=True)
