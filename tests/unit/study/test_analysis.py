@@ -96,9 +96,9 @@ async def test_times_without_dates(tmp_path: Path) -> None:
     assert told["hours_of_day"] == []
     assert list(told["hours"]) == ["+0 h", "+1 h", "+2 h"]
     text, html = as_text(told), as_html(told)
-    assert text.startswith("3 requests over 2 h 00 min; times count from a start of their own")
+    assert text.startswith("3 requests over 2 h 00 min (by a clock of their own: no dates")
     assert "1970" not in text + html
-    assert "hour of the day" not in html
+    assert "Requests by hour of the day" not in html
     assert "Requests by hour, by the log&#x27;s own clock" in html
 
 

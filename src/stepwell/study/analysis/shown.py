@@ -16,7 +16,7 @@ def when(figures: Json) -> str:
         return ""
     if lines["first"] is None:
         span = duration(lines["span_seconds"])
-        return f"over {span}; times count from a start of their own, so there are no hours of day"
+        return f"over {span} (by a clock of their own: no dates, no hours of the day)"
     return f"from {lines['first']} to {lines['last']}"
 
 
