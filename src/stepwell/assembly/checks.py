@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stepwell.assembly.authentication import make_authenticator
-from stepwell.assembly.embedder import recipe_of, wants_semantic
 from stepwell.assembly.environment import default_data_dir, secret_from
 from stepwell.assembly.house import request_classes, routes
+from stepwell.assembly.in_force import calibration_in_force
 from stepwell.assembly.secret import namespace_secret
 from stepwell.assembly.settings import Settings
 from stepwell.core.errors import ConfigError
@@ -106,14 +106,11 @@ def _check_semantic(settings: Settings) -> None:
     Raises:
         ConfigError: Names the key.
     """
-    if not wants_semantic(settings):
+    if calibration_in_force(settings) is None:
         return
-    from stepwell.assembly.deciding import calibration_of, checks_of  # noqa: PLC0415  (an extra)
+    from stepwell.assembly.deciding import checks_of  # noqa: PLC0415  (an extra)
 
-    table, recipe = settings.semantic, recipe_of(settings)
-    model = recipe.name if recipe is not None else table.endpoint.model if table.endpoint else ""
-    calibration_of(table, model, compares=table.comparison == "auto")
-    checks_of(table)
+    checks_of(settings.semantic)
 
 
 def _check_open_door(settings: Settings) -> None:

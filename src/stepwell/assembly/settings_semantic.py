@@ -89,7 +89,8 @@ class Semantic(Table, frozen=True):
     besides."""
     opposites: Text | None = None
     """File with more words that mean the opposite, for the safety valve: a line for each group,
-    ``word, word | opposite, opposite``; see ``docs/explanation/valve.md``."""
+    ``word, word | opposite, opposite``; see ``docs/explanation/valve.md``. A relative path begins
+    where the settings file is."""
     reuse_similarity: Similarity | None = None
     """From this similarity on, a question that is not near enough for its answer is handed to the
     prefix layer as a hint. Default: as measured for the embedder."""

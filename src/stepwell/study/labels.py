@@ -14,6 +14,7 @@ from stepwell.keys.cache_key import KeyScheme
 from stepwell.semantic.acceptance.calibration import Compared
 from stepwell.semantic.comparison import COMPARISON
 from stepwell.semantic.valve.difference import Difference
+from stepwell.semantic.valve.language import CHINESE, ENGLISH, language_of
 from stepwell.semantic.valve.reading import Reading, read
 from stepwell.semantic.valve.valve import difference
 from stepwell.study.blocks import blocks
@@ -41,7 +42,7 @@ class Measured:
     refused_by: str | None
     """The kind of difference that the valve finds."""
     language: str
-    """As the row says; else ``zh`` or ``other``, by the words."""
+    """As the row says; else ``en``, ``zh`` or ``other``, by the words."""
     request_class: str
     """As the row says, or empty."""
     category: str
@@ -159,7 +160,10 @@ async def _scored(pair: Measured | str, comparer: Comparer | None) -> Measured |
 
 
 def _language(reading: Reading) -> str:
-    return "zh" if reading.is_chinese else "other"
+    return _CODES.get(reading.fact(language_of), "other")
+
+
+_CODES = {ENGLISH: "en", CHINESE: "zh"}
 
 
 def _name(value: object) -> str:

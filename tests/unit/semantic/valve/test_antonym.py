@@ -156,14 +156,17 @@ def test_own_opposites(tmp_path: Path) -> None:
 
 
 def test_own_opposites_that_cannot_be_read(tmp_path: Path) -> None:
-    """The error names the file, or the line."""
+    """The error names the file and the line."""
     with pytest.raises(ConfigError, match=r"none\.txt cannot be read"):
         read_opposites(tmp_path / "none.txt")
-    for wrong in (b"a, b", b"a |", b"a | b | c", b"\xff | b"):
-        path = tmp_path / "wrong.txt"
-        path.write_bytes(wrong)
-        with pytest.raises(ConfigError, match="opposites"):
+    path = tmp_path / "wrong.txt"
+    for wrong in (b"a, b", b"a |", b"a | b | c"):
+        path.write_bytes(b"# ours\n\na | b\n" + wrong)
+        with pytest.raises(ConfigError, match=r"opposites: .*wrong\.txt line 4: 'a.*expected"):
             read_opposites(path)
+    path.write_bytes(b"\xff | b")
+    with pytest.raises(ConfigError, match=r"wrong\.txt cannot be read"):
+        read_opposites(path)
 
 
 def test_a_word_with_a_tilde_counts_in_place_only() -> None:
