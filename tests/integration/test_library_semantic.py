@@ -93,8 +93,9 @@ async def test_a_wrapped_client(upstream: FakeUpstream) -> None:
 def test_a_wrapped_client_of_many_threads(upstream: FakeUpstream) -> None:
     """The synchronous one stops its embedder when it is closed."""
     with openai.OpenAI(base_url=upstream.base_url, api_key="sk-a", max_retries=0) as inner:
+        others = child_processes()  # of other tests
         client = stepwell.wrap(inner, SETTINGS)
-        children = child_processes()
+        children = child_processes() - others
         assert children
         client.close()
         assert not children & child_processes()

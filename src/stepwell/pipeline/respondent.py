@@ -1,6 +1,6 @@
 """A model server as a judge asks it: a short question, a short reply."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import orjson
@@ -27,13 +27,13 @@ _LENT = frozenset({"authorization", "openai-organization", "openai-project"})
 
 @dataclass(frozen=True, slots=True)
 class UpstreamRespondent:
-    """A `Respondent` by chat completions."""
+    """A `Respondent` by chat completions; equal are those that ask the same on the same account."""
 
     upstream: Upstream
     model: str
     headers: Headers
-    clock: Clock
-    events: EventSink
+    clock: Clock = field(compare=False)
+    events: EventSink = field(compare=False)
 
     async def ask(self, instructions: str, text: str) -> str:
         """As `Respondent.ask`; its tokens are counted as spent."""
