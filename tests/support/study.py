@@ -68,7 +68,9 @@ class HandComparer:
     failing: str = ""
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    async def score(self, one: str, other: str) -> float | None:
+    async def score(
+        self, one: str, other: str, *, within_seconds: float | None = None
+    ) -> float | None:
         self.asked.append((one, other))
         if other == self.failing:
             raise EmbeddingError("out of order")

@@ -1,6 +1,7 @@
 """What can be told of the settings without starting anything."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from stepwell.core.errors import ConfigError
 from stepwell.engines.http_address import parse_base_url
 from stepwell.gateway.loopback import is_loopback
 from stepwell.keys.namespace import SECRET_BYTES
+
+LITTLE_SPACE_BYTES = 1 << 20
+"""Less than SQLite needs beside its files to open them and to write a little."""
 
 
 def data_directory(settings: Settings) -> Path:
@@ -49,6 +53,16 @@ def warnings(settings: Settings) -> Iterator[str]:
                 f"upstreams.{name}.base_url is {upstream.base_url!r}, without a path;"
                 " OpenAI-compatible servers are reached at .../v1."
             )
+
+
+def shortages(data_dir: Path) -> Iterator[str]:
+    """Yield what the gateway can do without for a while, and should not for long."""
+    free_bytes = shutil.disk_usage(data_dir).free
+    if free_bytes < LITTLE_SPACE_BYTES:
+        yield (
+            f"data_dir: only {free_bytes} bytes are free for {data_dir}. Answers stay in memory"
+            " until there is space; nothing needs to be restarted then."
+        )
 
 
 def secret_of(settings: Settings, data_dir: Path) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stepwell.assembly.deciding import calibration_of, make_acceptance
 from stepwell.assembly.environment import secret_from
-from stepwell.assembly.judging import make_judge, make_opinion
+from stepwell.assembly.judging import make_judge, make_opinions
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.settings_semantic import EmbeddingEndpoint, Semantic
 from stepwell.core.clock import Clock
@@ -107,7 +107,7 @@ def build_semantic(
         comparison=make_comparison(
             comparer, calibration, budget_seconds=table.timeout_seconds, clock=clock, events=events
         ),
-        opinion=make_opinion(table, events),
+        opinions=make_opinions(table, clock=clock, events=events),
     )
     follower = SemanticFollower(
         layer, index, (denials, evidence), store, clock=clock, events=events
