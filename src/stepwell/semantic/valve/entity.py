@@ -8,6 +8,7 @@ from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.names import Mention, Name, Weight, names, plain
 from stepwell.semantic.valve.proper import Proper, codes, propers
 from stepwell.semantic.valve.reading import HAN, IDENTIFIER, LATIN, SYMBOL, Reading, Script, Word
+from stepwell.semantic.valve.units import units
 
 
 class Entities(NamedTuple):
@@ -174,7 +175,8 @@ def _alternatives(entities: Entities) -> dict[str, set[str]]:
 def _other_noun(asked: Reading, stored: Reading) -> Difference | None:
     """Return two Chinese nouns if the texts are the same but for them.
 
-    Nouns that share a character mostly mean the same: ``女孩``, ``小女孩``.
+    Nouns that share a character mostly mean the same: ``女孩``, ``小女孩``; and so do units of one
+    name: ``小时``, ``钟头``.
     """
     if not (asked.is_chinese and stored.is_chinese):
         return None
@@ -183,7 +185,8 @@ def _other_noun(asked: Reading, stored: Reading) -> Difference | None:
     if len(right) != 1 or not (left[0].tag.startswith("n") and right[0].tag.startswith("n")):
         return None
     shared = set(left[0].text).intersection(right[0].text)
-    return None if shared else _difference(left[0].text, right[0].text)
+    is_unit = left[0].text in units() and units()[left[0].text] == units().get(right[0].text)
+    return None if shared or is_unit else _difference(left[0].text, right[0].text)
 
 
 def _only_in(reading: Reading, other: Reading) -> list[Word]:
