@@ -6,7 +6,7 @@ from fractions import Fraction
 from stepwell.semantic.valve.numerals import MAX_DIGITS, digits
 from stepwell.semantic.valve.units import Unit
 
-TOKEN = re.compile(r"(\d[\d,]*(?:\.\d+)?|\.\d+)([a-z]*)")
+TOKEN = re.compile(r"(\d[\d,]*(?:\.\d+)?|\.\d+)([a-zμω]*)")
 """A number and the letters right behind it."""
 _FIGURE = re.compile(r"\d[\d,]*(?:\.\d+)?")
 

@@ -17,7 +17,7 @@ from stepwell.semantic.valve.numerals import (
 from stepwell.semantic.valve.parts import FRACTIONS, in_smaller_unit, part_at
 from stepwell.semantic.valve.quantities_zh import Numeral, is_measure, numerals
 from stepwell.semantic.valve.reading import HAN, LATIN, NUMBER, Reading, Word
-from stepwell.semantic.valve.units import Unit, longest, units
+from stepwell.semantic.valve.units import Unit, cased, longest, units
 
 
 class Quantity(NamedTuple):
@@ -113,6 +113,7 @@ class _Walk:
     def __init__(self, reading: Reading, chinese: Sequence[Numeral]) -> None:
         text = timeless(reading)
         self._text = _LIST_MARK.sub(lambda found: "\x00" * len(found[0]), text)
+        self._reading = reading
         self._words = reading.words
         self._chinese = {numeral.start: numeral for numeral in chinese}
         self._behind = 0
@@ -182,10 +183,12 @@ class _Walk:
             yield _quantity(exact(number, unit=None), ordinal=True, noun=self._noun(index + 1))
         elif ending in _MAGNITUDES:
             yield self._counted(digits(number) * _MAGNITUDES[ending], index + 1, index)
-        elif ending and ending not in units():
-            yield _quantity(token)
         elif ending:
-            yield _quantity(exact(number, units()[ending]), unit=units()[ending])
+            written = self._words[index].written[-len(ending) :]
+            unit = units().get(ending) or (
+                cased(written, self._reading) if len(ending) > 1 else None
+            )
+            yield _quantity(exact(number, unit) if unit else token, unit=unit)
         else:
             yield self._of_digits(index, number)
 
@@ -285,7 +288,7 @@ class _Walk:
         pair = f"{word.text} {self._word(index + 1)}"
         joined = word.text + self._word(index + 1) if word.text == "°" else pair
         found = units().get(joined) or units().get(pair)
-        return found or units().get(word.text)
+        return found or units().get(word.text) or cased(word.written, self._reading)
 
     def _prefix(self, index: int) -> Unit | None:
         """Return the currency before a word."""
