@@ -3,10 +3,10 @@
 import re
 from collections import Counter
 
-from stepwell.semantic.valve.date import lowered
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.quantities import Quantity, has_pair, has_single, quantities
 from stepwell.semantic.valve.reading import HAN, LATIN, Reading, Word
+from stepwell.semantic.valve.sums import shown, sums
 from stepwell.semantic.valve.units import Unit, may_be_one, units
 
 
@@ -21,10 +21,12 @@ def number(asked: Reading, stored: Reading) -> Difference | None:
         missing = _missing(one, other, stored), _missing(other, one, asked)
         if any(missing):
             return Difference(Kind.NUMBER, *missing)
-        found = _other_unit(one, other) or _other_role(one, other) or _other_sum(asked, stored)
+        found = _other_unit(one, other)
         if found is not None:
             return found
-    return _other_measure(asked, stored) or _other_bits(asked, stored)
+    if asked.fact(sums) and stored.fact(sums):
+        return _other_sum(asked, stored)
+    return _other_role(one, other) or _other_measure(asked, stored) or _other_bits(asked, stored)
 
 
 Value = tuple[str, bool]
@@ -121,23 +123,10 @@ def _told(things: Things, thing: str) -> str:
     return f"{' '.join(things[thing])} {thing}"
 
 
-_BETWEEN = re.compile(
-    r"(?<=[\d)一二三四五六七八九十百千万]) ?"
-    r"([+*/×÷^]|-|x|plus|minus|times|divided by|multiplied by|加|减|乘以?|除以)"
-    r" ?(?=[\d(一二三四五六七八九十百千万])"
-)
-_SIGNS = {"plus": "+", "加": "+", "minus": "-", "减": "-", "divided by": "/", "除以": "/", "÷": "/"}
-_SIGNS |= dict.fromkeys(("x", "×", "times", "multiplied by", "乘", "乘以"), "*")
-
-
 def _other_sum(asked: Reading, stored: Reading) -> Difference | None:
-    """Compare the signs between numbers. Where one text has none, words may stand for them."""
-    one, other = asked.fact(_signs), stored.fact(_signs)
-    return Difference(Kind.NUMBER, one, other) if one and other and one != other else None
-
-
-def _signs(reading: Reading) -> str:
-    return "".join(_SIGNS.get(sign, sign) for sign in _BETWEEN.findall(lowered(reading)))
+    """Compare what is reckoned: the order of the numbers says nothing without the operation."""
+    one, other = asked.fact(sums), stored.fact(sums)
+    return Difference(Kind.NUMBER, shown(one), shown(other)) if one != other else None
 
 
 def _other_measure(asked: Reading, stored: Reading) -> Difference | None:

@@ -15,6 +15,7 @@ from stepwell.semantic.valve.opposites import opposed, shipped
 from stepwell.semantic.valve.outline import Outline, Token, outline
 from stepwell.semantic.valve.reading import HAN, SYMBOL, Reading
 from stepwell.semantic.valve.reference import other_reference
+from stepwell.semantic.valve.sums import sums
 from stepwell.semantic.valve.voice import other_voice
 
 
@@ -215,6 +216,8 @@ def _rebound(asked: Reading, stored: Reading) -> Difference | None:
         return None
     is_short = not (mine.is_long and theirs.is_long)
     if is_short and not (found[0].isdecimal() or _MUTUAL.isdisjoint(mine.folds + theirs.folds)):
+        return None
+    if found[0].isdecimal() and asked.fact(sums):  # Compared with the numbers: 5 plus 3, 3 plus 5.
         return None
     one, other = found
     return _difference((one,), (other,))

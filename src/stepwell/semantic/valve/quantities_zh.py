@@ -64,6 +64,7 @@ def is_measure(word: str) -> bool:
 
 
 _RECKONING = frozenset("加减乘除以于")
+_RECKONED = frozenset("加减乘除")
 
 
 def numerals(reading: Reading) -> tuple[Numeral, ...]:
@@ -145,4 +146,5 @@ def _counts(found: re.Match[str], behind: str) -> bool:
     if whole in "一百千万亿零〇":
         return False
     before = found.string[found.start() - 1 : found.start()] if found.start() else ""
-    return behind in _COUNTED or before in _RECKONING or not behind.isalpha()
+    is_reckoned = before in _RECKONING or behind in _RECKONED
+    return behind in _COUNTED or is_reckoned or not behind.isalpha()

@@ -10,6 +10,16 @@ from stepwell.semantic.valve.numerals import chinese, english
 from stepwell.semantic.valve.reading import read
 
 SAME = [
+    ("Subtract 4 from 9", "What is 9 minus 4?"),
+    ("Take 6 from 15", "15 take away 6"),
+    ("Divide 20 by 5", "20 / 5"),
+    ("Divide 5 into 20", "Divide 20 by 5"),
+    ("How many times does 3 go into 12?", "What is 12 divided by 3?"),
+    ("Divide 12 into 4 groups", "12 divided into 4 groups"),
+    ("What is 3 plus 5?", "Add 5 to 3"),
+    ("三除十二等于几", "十二除以三等于几"),
+    ("从9里减去4", "9减4"),
+    ("三乘五等于几", "五乘以三等于几"),
     ("20 mcg of zinc", "20 micrograms of zinc"),
     ("20 µg of zinc", "20 ug of zinc"),
     ("is 20μg of zinc enough", "is 20 mcg of zinc enough"),
@@ -116,6 +126,16 @@ SAME = [
 ]
 
 OTHER = [
+    ("Subtract 4 from 9", "4 minus 9"),
+    ("10 divided by 2", "10 divided into 2"),
+    ("What is a divided by b?", "What is a divided into b?"),
+    ("Take 6 from 15", "6 take away 15"),
+    ("8 subtracted from 3", "3 subtracted from 8"),
+    ("2 to the power of 5", "5 to the power of 2"),
+    ("十二除以三等于几", "十二除三等于几"),
+    ("用4除8", "用8除4"),
+    ("2的5次方", "5的2次方"),
+    ("a除以b", "a除b"),
     ("20 mcg of zinc", "20 mg of zinc"),
     ("20 µg of zinc", "20 mg of zinc"),
     ("20 ug of zinc", "20 g of zinc"),
