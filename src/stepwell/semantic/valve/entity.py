@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.names import Mention, Name, Weight, names, plain
+from stepwell.semantic.valve.part_names import other_part
 from stepwell.semantic.valve.proper import Proper, codes, propers
 from stepwell.semantic.valve.reading import HAN, IDENTIFIER, LATIN, SYMBOL, Reading, Script, Word
 from stepwell.semantic.valve.units import units
@@ -34,6 +35,9 @@ def entity(asked: Reading, stored: Reading) -> Difference | None:
     nouns can be told, the same sentence must not be asked of another noun.
     """
     one, other = asked.fact(_entities), stored.fact(_entities)
+    longer = other_part(asked, stored)
+    if longer is not None:
+        return _difference(*longer)
     if not any(one) and not any(other):
         return _other_noun(asked, stored)
     return (

@@ -12,6 +12,13 @@ from stepwell.semantic.valve.reading import read
 from stepwell.semantic.valve.valve import CHECKS, difference
 
 DIFFERENT = [
+    ("When was the firm founded?", "When did the firm go bankrupt?"),
+    ("When was the company founded?", "When was the company dissolved?"),
+    ("When was the bridge built?", "When was the bridge demolished?"),
+    ("When did the band form?", "When did the band break up?"),
+    ("When was Ann elected?", "When did Ann resign?"),
+    ("诺基亚哪年成立", "诺基亚哪年倒闭"),
+    ("明朝什么时候建立", "明朝什么时候灭亡"),
     ("How do I increase the font size?", "How do I decrease the font size?"),
     ("How can I raise my credit limit?", "How can I lower my credit limit?"),
     ("Why are rents rising in Oslo?", "Why are rents falling in Oslo?"),
@@ -85,6 +92,9 @@ DIFFERENT = [
 ]
 
 ALIKE = [
+    ("When was the firm founded?", "When was the firm established?"),
+    ("When was the bridge built?", "When was the bridge constructed?"),
+    ("诺基亚哪年成立", "诺基亚什么时候创立的"),
     ("turn the heating off", "switch off the heating"),
     ("mute the speaker", "turn the speaker off"),
     ("turn down the heating", "lower the heating"),
