@@ -10,6 +10,7 @@ from stepwell.semantic.valve.doers import other_doer
 from stepwell.semantic.valve.english import fold
 from stepwell.semantic.valve.exchange import exchanged, places, things
 from stepwell.semantic.valve.inquired import other_asked
+from stepwell.semantic.valve.lending import other_way
 from stepwell.semantic.valve.moved import moved
 from stepwell.semantic.valve.opposites import opposed, shipped
 from stepwell.semantic.valve.outline import Outline, Token, outline
@@ -181,7 +182,7 @@ def order(asked: Reading, stored: Reading) -> Difference | None:
 
 def _order(asked: Reading, stored: Reading) -> Difference | None:
     mine, theirs = asked.fact(roles), stored.fact(roles)
-    words = other_voice(asked, stored) or other_doer(asked, stored)
+    words = other_voice(asked, stored) or other_doer(asked, stored) or other_way(asked, stored)
     if words:
         return Difference(Kind.ORDER, *words)
     if mine.is_passive != theirs.is_passive:
