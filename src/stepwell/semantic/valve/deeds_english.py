@@ -20,7 +20,8 @@ _AUXILIARIES = frozenset(
 """What may stand between a verb and its doer."""
 _BE = frozenset("is are was were be been being get got".split())
 _BEFORE_THINGS = frozenset(
-    "a an the this that these those some any all to for from with about on in at into over".split()
+    "a an the this that these those some any all to for from with about on in at into over front "
+    "of".split()
 )
 """What may stand between a verb and what it is done to. Behind "by" stands who does it."""
 

@@ -42,21 +42,19 @@ def other_doer(asked: Reading, stored: Reading) -> tuple[str, str] | None:
     else is found by the order of the words.
     """
     mine, theirs = asked.fact(deeds), stored.fact(deeds)
-    for deed, other in product(sorted(mine), sorted(theirs)):
-        if _have_changed_places(deed, other) and deed not in theirs and other not in mine:
+    for deed, other in product(sorted(mine - theirs), sorted(theirs - mine)):
+        if deed.verb == other.verb and _have_changed_places(deed, other):
             return _shown(deed), _shown(other)
     return None
 
 
 def _have_changed_places(mine: Deed, theirs: Deed) -> bool:
-    """Compare two deeds.
+    """Compare two deeds of one verb.
 
     Doer and the one it is done to: *I call her*, *she calls me*. Doer and owner of the thing: *I
     see my doctor's notes*, *my doctor sees my notes*. Owner of the doer and the one it is done to:
     我的狗咬了邻居, 邻居的狗咬了我.
     """
-    if mine.verb != theirs.verb:
-        return False
     doer, other = mine.doer, mine.other
     swaps = []
     if mine.verb not in _BOTH_WAYS:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from stepwell.semantic.valve.difference import Difference, Kind
-from stepwell.semantic.valve.names import Mention, Name, Weight, names, plain
+from stepwell.semantic.valve.names import Mention, Name, Weight, mentions, plain
 from stepwell.semantic.valve.part_names import other_part
 from stepwell.semantic.valve.proper import Proper, codes, propers
 from stepwell.semantic.valve.reading import HAN, IDENTIFIER, LATIN, SYMBOL, Reading, Script, Word
@@ -55,7 +55,7 @@ def _difference(left: str, right: str) -> Difference | None:
 def _entities(reading: Reading) -> Entities:
     known: dict[Name, Mention] = {}
     taken: set[int] = set()
-    for mention in names().find(reading):
+    for mention in reading.fact(mentions):
         known.setdefault(mention.name, mention)
         if mention.name.weight is not Weight.ALTERNATIVE:
             taken.update(range(mention.first, mention.behind))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from stepwell.semantic.valve.names import Name, names, plain
+from stepwell.semantic.valve.names import Name, mentions, plain
 from stepwell.semantic.valve.reading import HAN, LATIN, Reading, Word
 
 _DIRECTIONS = {
@@ -27,6 +27,8 @@ def other_part(asked: Reading, stored: Reading) -> tuple[str, str] | None:
     What makes the longer one must not stand in the other text in another place: northern Italy,
     the north of Italy.
     """
+    if not (asked.fact(_may_hold) or stored.fact(_may_hold)):
+        return None
     mine, theirs = asked.fact(_names), stored.fact(_names)
     for name in sorted(mine.keys() & theirs.keys()):
         longer, bare = mine[name] - {_BARE}, theirs[name] == {_BARE}
@@ -36,6 +38,13 @@ def other_part(asked: Reading, stored: Reading) -> tuple[str, str] | None:
         if longer and bare and theirs[name] == longer and not _says(asked, longer):
             return name, f"{min(longer)} {name}"
     return None
+
+
+def _may_hold(reading: Reading) -> bool:
+    """Return whether a text has a word that may make another name of a name."""
+    if not reading.prose.isascii() and any(part in reading.prose for part in _HAN_WITHIN):
+        return True
+    return not (_DIRECTIONS.keys() | _IN_CAPITALS).isdisjoint(reading.vocabulary)
 
 
 def _says(reading: Reading, parts: set[str]) -> bool:
@@ -73,7 +82,7 @@ def _listed(reading: Reading) -> dict[int, Name]:
     """Return the listed places by the words that name them: all of New York is one name."""
     return {
         index: mention.name
-        for mention in names().find(reading)
+        for mention in reading.fact(mentions)
         if mention.name.kind in _PLACES
         for index in range(mention.first, mention.behind)
     }

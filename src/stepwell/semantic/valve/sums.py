@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from stepwell.semantic.valve.date import timeless
 from stepwell.semantic.valve.numerals import NUMBER_WORDS, chinese, digits, english
+from stepwell.semantic.valve.quantities import quantities
 from stepwell.semantic.valve.reading import Reading
 
 
@@ -26,6 +27,7 @@ _FIGURE = r"\d+(?:,\d{3})*(?:\.\d+)?"
 _ENGLISH = rf"(?:{_FIGURE}|(?:{_WORD})(?:[ -](?:{_WORD}))*|[a-z])"
 _HAN = "[零一二两三四五六七八九十百千万亿]+"
 _CHINESE = rf"(?:{_FIGURE}|{_HAN}(?:点{_HAN})?|[a-z])"
+_WORDS = frozenset("ais")
 _TURNED = "turned"
 _BOTH_WAYS = frozenset("+*")
 
@@ -73,7 +75,7 @@ _CUES = re.compile(
 def sums(reading: Reading) -> frozenset[Sum]:
     """Return the operations of a text. What may be turned around without harm is sorted."""
     text = timeless(reading)
-    if not _CUES.search(text):
+    if not (_has_operands(reading) and _CUES.search(text)):
         return frozenset()
     found: set[Sum] = set()
     for sign, way, pattern in _OPERATIONS:
@@ -85,6 +87,12 @@ def sums(reading: Reading) -> frozenset[Sum]:
                 pair.sort()
             found.add(Sum(sign, *pair))
     return frozenset(found)
+
+
+def _has_operands(reading: Reading) -> bool:
+    """Return whether a text has two numbers, or a letter that is no word."""
+    letters = {word for word in reading.vocabulary if len(word) == 1 and word.isascii()}
+    return len(quantities(reading)) > 1 or any(letter.isalpha() for letter in letters - _WORDS)
 
 
 def _value(operand: str) -> str:
