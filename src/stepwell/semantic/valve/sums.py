@@ -28,6 +28,8 @@ _ENGLISH = rf"(?:{_FIGURE}|(?:{_WORD})(?:[ -](?:{_WORD}))*|[a-z])"
 _HAN = "[零一二两三四五六七八九十百千万亿]+"
 _CHINESE = rf"(?:{_FIGURE}|{_HAN}(?:点{_HAN})?|[a-z])"
 _WORDS = frozenset("ais")
+_LONGEST = 2_000
+"""Characters. Longer texts tell of much besides, and a run of numerals costs its square."""
 _TURNED = "turned"
 _BOTH_WAYS = frozenset("+*")
 
@@ -75,7 +77,7 @@ _CUES = re.compile(
 def sums(reading: Reading) -> frozenset[Sum]:
     """Return the operations of a text. What may be turned around without harm is sorted."""
     text = timeless(reading)
-    if not (_has_operands(reading) and _CUES.search(text)):
+    if len(text) > _LONGEST or not (_has_operands(reading) and _CUES.search(text)):
         return frozenset()
     found: set[Sum] = set()
     for sign, way, pattern in _OPERATIONS:

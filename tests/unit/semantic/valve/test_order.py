@@ -7,6 +7,12 @@ from stepwell.semantic.valve.order import order
 from stepwell.semantic.valve.reading import read
 
 DIFFERENT = [
+    ("Can my neighbor park in front of my house?", "Can I park in front of my neighbor's house?"),
+    ("我该不该原谅妈妈", "妈妈该不该原谅我"),
+    (
+        "What happens if my employee damages my laptop?",
+        "What happens if I damage my employee's laptop?",
+    ),
     ("Can my sister borrow my bike?", "Can I borrow my sister's bike?"),
     ("Can my doctor see my insurance?", "Can I see my doctor's insurance?"),
     ("Can I claim my parents as dependents?", "Can my parents claim me as a dependent?"),
@@ -101,6 +107,11 @@ DIFFERENT = [
 ]
 
 ALIKE = [
+    (
+        "My cat scratched me, should I see a doctor?",
+        "Should I see a doctor if my cat scratched me?",
+    ),
+    ("邻居砸了我的车怎么赔", "我的车被邻居砸了怎么赔"),
     ("Can my sister borrow my bike?", "Is my sister able to borrow my bike?"),
     ("Can I use my sister's bike?", "Am I able to use the bike of my sister?"),
     ("Can I add my wife to my policy?", "Can my wife be added to my policy?"),
