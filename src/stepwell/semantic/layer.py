@@ -26,6 +26,7 @@ from stepwell.semantic.index.point import Candidate, Group, Point
 from stepwell.semantic.opinions import Opinions
 from stepwell.semantic.shared import Shared
 from stepwell.semantic.valve.reading import Reading, read
+from stepwell.semantic.valve.reordered import is_reordered
 
 MAX_CANDIDATES = 8
 """Neighbours looked at. The first that is accepted is served; beyond a few, none would be."""
@@ -162,7 +163,8 @@ class SemanticLayer:
         self, phrasing: Phrasing, terms: Terms, match: Match, started: float
     ) -> Refused | None:
         """Return what those have against a match who cost too much to be asked of every one."""
-        if self._comparison is not None:
+        is_reordered_only = is_reordered(self._read(phrasing.text), self._read(match.text))
+        if self._comparison is not None and not is_reordered_only:
             doubt = await self._comparison.doubt(phrasing.text, match, terms.level, started)
             if doubt is not None:
                 return doubt

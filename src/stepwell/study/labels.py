@@ -16,6 +16,7 @@ from stepwell.semantic.comparison import COMPARISON
 from stepwell.semantic.valve.difference import Difference
 from stepwell.semantic.valve.language import CHINESE, ENGLISH, language_of
 from stepwell.semantic.valve.reading import Reading, read
+from stepwell.semantic.valve.reordered import is_reordered
 from stepwell.semantic.valve.valve import difference
 from stepwell.study.blocks import blocks
 from stepwell.study.remembering import Embedded, RememberingEmbedder
@@ -153,6 +154,8 @@ async def _scored(pair: Measured | str, comparer: Comparer | None) -> Measured |
     """Return the pair with its score, if it needs one."""
     if comparer is None or isinstance(pair, str) or pair.refused_by is not None:
         return pair
+    if is_reordered(*map(read, pair.texts)):
+        return replace(pair, score=1.0)  # Nobody compares them: see there.
     try:
         return replace(pair, score=await comparer.score(*pair.texts))
     except EmbeddingError:
