@@ -22,7 +22,7 @@ from typing import Any
 from report import parse_arguments, print_table, write
 
 from stepwell.assembly.settings import Settings, parse_settings
-from stepwell.cli.studying import opened, scheme_of
+from stepwell.cli.studying import opened, rules_of
 from stepwell.study.replaying import Replayer, as_json
 from stepwell.study.trace import drawn_by_zipf, questions
 
@@ -76,7 +76,7 @@ async def play(
 
     async with opened(settings, cache) as found:
         replayer = Replayer(found.semantics, ["general"], sample_share=share)
-        stream = questions(placed(), scheme_of(settings), float("inf"))
+        stream = questions(placed(), rules_of(settings), float("inf"))
         await replayer.play(drawn_by_zipf(stream, ZIPF, requests, seed=1), lambda _: None)
         told: dict[str, Any] = as_json(await replayer.result(None))["caches"]["general"]
         return told

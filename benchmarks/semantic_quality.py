@@ -46,6 +46,7 @@ from stepwell.policy.intervals import wilson
 from stepwell.semantic.acceptance.calibration import Calibration
 from stepwell.semantic.valve.reading import Reading
 from stepwell.semantic.valve.reading import read as read_text
+from stepwell.semantic.valve.reordered import is_reordered
 from stepwell.semantic.valve.valve import difference
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -170,7 +171,8 @@ def _judge(pair: Labelled, vectors: Vectors, scorer: Scorer | None) -> Judged:
     refused = None if found is None else str(found.kind)
     score = None
     if scorer is not None and refused is None and similarity >= SCORED_FROM:
-        score = scorer.score(pair.stored, pair.asked)
+        is_compared = not is_reordered(read(pair.asked), read(pair.stored))
+        score = scorer.score(pair.stored, pair.asked) if is_compared else 1.0
     return Judged(pair, similarity, refused, score)
 
 

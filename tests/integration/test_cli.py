@@ -1,8 +1,10 @@
 """The ``stepwell`` command, as a user runs it."""
 
 import json
+import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from support.gateway import StartGateway, question
 
 from stepwell.core.clock import SystemClock
+from stepwell.semantic.acceptance.calibration import UNCALIBRATED, Calibration, packaged
 from stepwell.telemetry.catalogue import JUDGED
 from stepwell.telemetry.ledger_session import LedgerSession
 from stepwell.telemetry.series import Series
@@ -104,6 +107,52 @@ def test_config_check_of_good_settings(tmp_path: Path) -> None:
     checked = run("config", "check", "--config", file)
     assert (checked.returncode, checked.stdout) == (0, "The settings are fine.\n")
     assert run("config", "show", "--config", file).stdout == shown.stdout
+
+
+COMPARED = packaged("multilingual-e5-small", compares=True) or UNCALIBRATED
+ALONE = packaged("multilingual-e5-small") or UNCALIBRATED
+
+
+@pytest.mark.parametrize(
+    ("toml", "calibration", "own", "remark"),
+    [
+        ("", COMPARED, {}, "where texts cannot be compared"),
+        ("[semantic]\ncomparison = 'off'", ALONE, {}, "the comparison is not asked"),
+        ("[semantic.levels]\nfaq = 0.8", COMPARED, {"faq": 0.8}, "#   faq: a score of"),
+        ("[semantic]\nembedder = 'english'", UNCALIBRATED, {}, "for all-minilm-l6-v2"),
+    ],
+)
+def test_config_show_says_what_the_levels_are(
+    tmp_path: Path, toml: str, calibration: Calibration, own: dict[str, float], remark: str
+) -> None:
+    """As measured for the embedder, where the file does not say; and shown again, the same."""
+    file = tmp_path / "stepwell.toml"
+    file.write_text(toml)
+    shown = run("config", "show", "--config", file, "--data", tmp_path)
+    table = tomllib.loads(shown.stdout)["semantic"]
+    measured = calibration.min_similarity
+    assert table["levels"] == {level: own.get(level, least) for level, least in measured.items()}
+    assert table["reuse_similarity"] == calibration.reuse_similarity
+    assert table["threads"] >= 1
+    assert remark in shown.stdout
+    file.write_text(shown.stdout)
+    assert run("config", "show", "--config", file).stdout == shown.stdout
+
+
+def test_paths_begin_where_the_settings_file_is(tmp_path: Path) -> None:
+    """Wherever the command is run."""
+    folder, elsewhere = tmp_path / "settings", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    (folder / "own.txt").write_text("starboard | port side\n")
+    file = folder / "stepwell.toml"
+    file.write_text('data_dir = "data"\n[semantic]\nopposites = "own.txt"\n')
+    shown = run("config", "show", "--config", "../settings/stepwell.toml", cwd=elsewhere)
+    tables = tomllib.loads(shown.stdout)
+    assert Path(tables["data_dir"]).resolve() == folder / "data"
+    assert Path(tables["semantic"]["opposites"]).resolve() == folder / "own.txt"
+    checked = run("config", "check", "--config", file, cwd=elsewhere)
+    assert (checked.returncode, checked.stderr) == (0, "")
 
 
 def test_config_check_starts_and_writes_nothing(tmp_path: Path) -> None:
@@ -236,6 +285,45 @@ def test_looking_leaves_no_trace(tmp_path: Path) -> None:
     common: list[str | Path] = ["--config", settings, "--data", tmp_path, *upstream]
     assert run("explain", "-", *common, input=body).returncode == 0
     assert list(tmp_path.glob("ledger*")) == []
+
+
+@pytest.mark.embedder
+async def test_explain_says_which_question_was_matched(
+    start_semantic: StartGateway, upstream: FakeUpstream, tmp_path: Path
+) -> None:
+    """Served in other words, or only counted in shadow mode: key and words of what is stored."""
+    settings = tmp_path / "stepwell.toml"
+    told_of = (
+        f'[semantic]\ntimeout_seconds = 10\n[upstreams.fake]\nbase_url = "{upstream.base_url}"\n'
+    )
+    settings.write_text(told_of)
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "namespace.key").write_bytes(bytes(range(32)))
+    body = json.dumps(question("What is the way to return shoes I bought online?"))
+    stored = "How do I return shoes that I bought online?"
+
+    def explain(*arguments: str) -> str:
+        common = ("--api-key-env", "KEY", "--config", settings, "--data", data)
+        home = {"HOME": os.environ["HOME"]}
+        shown = run("explain", "-", *arguments, *common, input=body, env=KEY | home)
+        assert shown.returncode == 0, shown.stderr
+        return shown.stdout
+
+    async with start_semantic() as gateway:
+        first = await gateway.ask(stored)
+        await gateway.settle()
+        told = json.loads(explain("--json"))
+        assert told["would"] == "answer from the cache"
+        assert told["matched_key"] == first.headers["x-stepwell-key"] != told["key"]
+        assert told["matched_question"] == stored
+        assert f"matched question  {stored}\n" in explain()
+        settings.write_text(
+            told_of + "[classes.faq]\nshadow = true\n[classes.general]\nshadow = true\n"
+        )
+        told = json.loads(explain("--json"))
+        assert told["would"] == "ask the model server"
+        assert told["matched_question"] == stored
 
 
 @pytest.mark.parametrize(

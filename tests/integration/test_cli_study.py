@@ -48,6 +48,32 @@ def test_pairs(tmp_path: Path) -> None:
     assert [row["hit"] for row in rows_of(out)] == [False, False]
 
 
+def test_pairs_go_to_standard_output(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Rows and nothing else; what they come to is said on standard error."""
+    rows = [("a@0", "b@20"), ("a@0", "b@70"), ("a@0", "c@80"), ("a@0", "")]
+    file = write(tmp_path / "in", *({"a": a, "b": b} for a, b in rows))
+    assert run("pairs", file) == 0
+    told = capfd.readouterr()
+    assert [json.loads(line)["hit"] for line in told.out.splitlines()] == [True] + [False] * 3
+    assert told.err == "4 pairs, 1 hits; refused by similarity 2, empty 1\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [("pairs", "--out"), ("tune", "--out"), ("analyze", "--html"), ("analyze", "--json")],
+)
+def test_outputs_are_tried_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, option: str
+) -> None:
+    """Nothing is read: a file that is not there would be complained of."""
+    out = tmp_path / "none" / "out"
+    assert run(command, tmp_path / "no log", option, out) == 2
+    assert (
+        capsys.readouterr().err
+        == f"stepwell: {out} cannot be written: No such file or directory.\n"
+    )
+
+
 def test_pairs_of_a_gzipped_file_with_a_cache(tmp_path: Path) -> None:
     packed = tmp_path / "in.gz"
     packed.write_bytes(gzip.compress(b'{"a": "a@0", "b": "b@20"}\n'))
@@ -71,8 +97,7 @@ def test_a_bad_line_is_named_and_the_old_result_stays(
 
 @pytest.mark.parametrize("command", ["pairs", "tune", "replay", "analyze"])
 def test_no_such_file(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
-    more = ["--out", tmp_path / "out"] if command == "pairs" else []
-    assert run(command, tmp_path / "none", *more) == 2
+    assert run(command, tmp_path / "none") == 2
     assert "none cannot be read: No such file" in capsys.readouterr().err
 
 
@@ -124,8 +149,37 @@ def test_tune_refuses_targets_that_are_none(
 
 
 def test_tune_without_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("tune", write(tmp_path / "labels", {"a": "x", "b": "y", "label": None})) == 2
-    assert "no pair with a label" in capsys.readouterr().err
+    """What there was, and why it is of no use, is said."""
+    rows = [{"a": "x", "b": "y", "label": None}, {"a": "x", "b": "x", "label": 1}]
+    assert run("tune", write(tmp_path / "labels", *rows)) == 2
+    said = capsys.readouterr().err
+    assert "no pair to choose by; left out: 1 not labelled, 1 the same to the exact layer" in said
+
+
+@pytest.mark.parametrize("command", ["pairs", "tune", "replay", "analyze"])
+def test_an_embedder_that_does_not_work_is_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """Its own reason, once; no result is made of nothing."""
+    pair = {"a": "broken 1", "b": "broken 2", "label": 1}
+    asked = [{"text": pair[side], "answer_key": "x", "model": "m"} for side in ("a", "b")]
+    rows = [pair] if command in ("pairs", "tune") else asked
+    more = ["--out", tmp_path / "out"] if command == "pairs" else []
+    assert run(command, write(tmp_path / "in", *rows), *more) == 2
+    told = capsys.readouterr()
+    assert told.err == "stepwell: nothing can be embedded: out of order\n"
+    assert told.out == ""
+    assert not (tmp_path / "out").exists()
+
+
+def test_some_texts_that_fail_are_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path / "in", {"a": "a@0", "b": "broken"})
+    assert run("pairs", file, "--out", tmp_path / "out") == 0
+    assert rows_of(tmp_path / "out")[0]["refused_by"] == "embedder"
+    said = "the embedder failed at 1 of 2 texts; at the first: out of order"
+    assert said in capsys.readouterr().err
 
 
 TRACE = [

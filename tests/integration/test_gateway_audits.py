@@ -273,3 +273,41 @@ async def test_a_second_opinion(
     assert told
     assert all(STORED in body["messages"][1]["content"] for body in told)
     assert all(ASKED in body["messages"][1]["content"] for body in told)
+
+
+@pytest.mark.parametrize(("same", "calls"), [(True, 0), (False, 1)])
+async def test_a_burst_has_one_second_opinion(
+    start_semantic: StartGateway,
+    upstream: FakeUpstream,
+    same: bool,  # noqa: FBT001
+    calls: int,
+) -> None:
+    """Two calls of the judge, and at most one of the model, for any number of the same question."""
+    upstream.scripts["judge"] = judging(honest(same=same))
+    semantic = {"judge": JUDGE, "second_opinion": "judge", "second_opinion_seconds": 10.0}
+    async with start_semantic(semantic=semantic) as gateway:
+        await fill(gateway)
+        answers = await asyncio.gather(*[gateway.ask(ASKED) for _ in range(200)])
+        assert [answer.status for answer in answers] == [200] * 200
+        hits = sum(answer.headers["x-cache"] == "HIT" for answer in answers)
+        assert not same or hits == 200
+        await gateway.ask(ASKED, headers=NO_STORE)
+    assert len(asked_of(upstream, "judge")) == 2
+    assert len(asked_of(upstream, "fake")) == 1 + calls
+
+
+async def test_second_opinions_have_their_budget(
+    start_semantic: StartGateway, upstream: FakeUpstream
+) -> None:
+    """Over it, it is a miss that says so, and is counted."""
+    upstream.scripts["judge"] = judging(honest())
+    judge = {**JUDGE, "max_per_minute": 1}
+    async with start_semantic(semantic={"judge": judge, "second_opinion": "judge"}) as gateway:
+        await fill(gateway)
+        await fill(gateway, "How do I wash wool by hand?")
+        assert (await gateway.ask(ASKED)).headers["x-cache"] == "HIT"
+        over = await gateway.ask("What is the way to wash wool by hand?", headers=NO_STORE)
+        assert over.headers["x-cache"] == "MISS"
+        lookups = "stepwell_semantic_lookups_total"
+        await reaches(gateway, lookups, 1, outcome="opinion-over-budget")
+        assert (await gateway.ask(ASKED)).headers["x-cache"] == "HIT"

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,8 @@ from support.gateway import Answer, Gateway, StartGateway, running_gateway
 from support.metrics import reaches, total
 from support.mount import mount
 
+from stepwell.assembly.checks import shortages
+from stepwell.cli.main import main
 from stepwell.testing.fake_upstream import FakeUpstream, Script
 
 STORE = Path("entries") / "entries-v2.sqlite"
@@ -48,6 +50,41 @@ async def test_a_full_disk(small_disk: Path, upstream: FakeUpstream) -> None:
         await assert_all_is_well(gateway, 150, 160)
     async with running_gateway(data, upstream.base_url) as gateway:
         assert (await gateway.ask("question 159", model="wordy")).headers["x-cache"] == "HIT"
+
+
+def use_up(place: Path) -> Path:
+    """Leave no byte free on the file system of ``place``; return the file that has them all."""
+    filler = place / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    return filler
+
+
+async def test_a_start_on_a_full_disk(
+    small_disk: Path, tmp_path: Path, upstream: FakeUpstream, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It answers from memory, says so, and has its disk back as soon as there is room."""
+    await asyncio.to_thread(mount, "-o", "remount,size=8m", str(small_disk))
+    upstream.scripts["wordy"] = Script(words=20)
+    data = small_disk / "data"
+    async with running_gateway(data, upstream.base_url) as gateway:
+        await assert_all_is_well(gateway, 0, 3)
+    filler = await asyncio.to_thread(use_up, small_disk)
+    assert len(list(shortages(data))) == 1
+    async with running_gateway(data, upstream.base_url) as gateway:
+        await reaches(gateway, "stepwell_degraded_total", 1, component="store.disk")
+        await assert_all_is_well(gateway, 0, 6)
+        settings = tmp_path / "stepwell.toml"
+        await asyncio.to_thread(settings.write_text, f'data_dir = "{data}"')
+        assert await asyncio.to_thread(main, ["stats", "--config", str(settings)]) == 2
+        assert "its disk is full" in capsys.readouterr().err
+        await asyncio.to_thread(filler.unlink)
+        assert list(shortages(data)) == []
+        await assert_all_is_well(gateway, 6, 9)
+    async with running_gateway(data, upstream.base_url) as gateway:
+        answers = [await gateway.ask(f"question {number}", model="wordy") for number in (2, 6, 8)]
+        assert [answer.headers["x-cache"] for answer in answers] == ["HIT"] * 3
 
 
 def overwrite(path: Path) -> None:

@@ -18,6 +18,8 @@ ASKED = "What is the way to return shoes I bought online?"
 STORED_ZH = "在网上买的鞋子怎么退货？"
 ASKED_ZH = "网上买的鞋子如何退货"
 
+NO_STORE = {"Cache-Control": "no-store"}
+
 
 async def fill(gateway: Gateway, text: str = STORED, **fields: Any) -> Answer:
     """Ask for the first time, and wait until the answer can be found by other words."""
@@ -289,3 +291,23 @@ async def test_exact_only_classes(start_semantic: StartGateway) -> None:
         headers = {"X-Stepwell-Class": "translation"}
         await fill(gateway, headers=headers)
         assert (await gateway.ask(ASKED, headers=headers)).headers["x-cache"] == "MISS"
+
+
+@pytest.mark.parametrize("rules", [{"shadow": True}, {"level": "strict"}])
+async def test_a_caller_loosens_nothing_by_naming_a_class(
+    start_semantic: StartGateway, rules: dict[str, Any]
+) -> None:
+    """Not in a header, and not in the body; the operator's own route does."""
+    tables: dict[str, Any] = {
+        "classes": {"general": rules, "loose": {"level": "faq", "ttl_seconds": 3600}},
+        "semantic": {"levels": {"strict": 0.9999}},
+    }
+    last = {"class": "general"}
+    in_header = {"headers": {"X-Stepwell-Class": "loose", **NO_STORE}}
+    in_body = {"headers": NO_STORE, "metadata": {"stepwell_class": "loose"}}
+    async with start_semantic(**tables, routes=[last]) as gateway:
+        await fill(gateway)
+        for fields in ({"headers": NO_STORE}, in_header, in_body):
+            assert (await gateway.ask(ASKED, **fields)).headers["x-cache"] == "MISS"
+    async with start_semantic(**tables, routes=[{"class": "loose"}]) as gateway:
+        assert (await gateway.ask(ASKED, headers=NO_STORE)).headers["x-cache"] == "HIT"

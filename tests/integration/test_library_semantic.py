@@ -9,6 +9,7 @@ import openai
 import pytest
 
 import stepwell
+from stepwell.core.judgement import read_verdict
 from stepwell.testing.fake_upstream import FakeUpstream
 
 pytestmark = pytest.mark.embedder
@@ -93,8 +94,9 @@ async def test_a_wrapped_client(upstream: FakeUpstream) -> None:
 def test_a_wrapped_client_of_many_threads(upstream: FakeUpstream) -> None:
     """The synchronous one stops its embedder when it is closed."""
     with openai.OpenAI(base_url=upstream.base_url, api_key="sk-a", max_retries=0) as inner:
+        others = child_processes()  # of other tests
         client = stepwell.wrap(inner, SETTINGS)
-        children = child_processes()
+        children = child_processes() - others
         assert children
         client.close()
         assert not children & child_processes()
@@ -113,6 +115,17 @@ async def test_off_unless_asked_for(upstream: FakeUpstream) -> None:
         assert await cache.lookup(question(ASKED)) is None
         with pytest.raises(stepwell.RequestError, match="no semantic layer"):
             await cache.feedback("A" * 70, "wrong")
+        for nothing in (None, 5, b"x"):
+            with pytest.raises(stepwell.RequestError, match="neither an answer nor its hit_id"):
+                await cache.feedback(nothing, "wrong")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "shown"), [("maybe", "'maybe'"), (5, "int"), (None, "NoneType"), ([], "list")]
+)
+def test_what_is_no_verdict(verdict: object, shown: str) -> None:
+    with pytest.raises(stepwell.RequestError, match=f"'verdict' is {shown}: expected"):
+        read_verdict(verdict)
 
 
 async def test_settings_that_cannot_be_used(upstream: FakeUpstream) -> None:

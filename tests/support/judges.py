@@ -1,7 +1,10 @@
 """Models that judges ask, as tests want them."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from stepwell.core.judging import Respondent
 
 
 class Deaf:
@@ -45,3 +48,34 @@ def asks_whether_same(text: str) -> bool:
 def honest(*, same: bool = True) -> Callable[[str], str]:
     """Return how a model replies that holds the two to be the same, or not."""
     return lambda text: "Yes." if asks_whether_same(text) == same else " no"
+
+
+@dataclass
+class HandOpinion:
+    """A second opinion that says what the test says, when it says so."""
+
+    told: bool | Exception | None
+    held: bool = False
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    stopped: int = 0
+    """How often nobody waited for it any more."""
+    say: asyncio.Event = field(default_factory=asyncio.Event)
+    """What it waits for if it is ``held``."""
+
+    async def one_answer(
+        self,
+        asked: str,
+        stored: str,
+        respondent: Respondent | None,
+    ) -> bool | None:
+        """As `SecondOpinion.one_answer`."""
+        self.asked.append((asked, stored))
+        try:
+            if self.held:
+                await self.say.wait()
+        except asyncio.CancelledError:
+            self.stopped += 1
+            raise
+        if isinstance(self.told, Exception):
+            raise self.told
+        return self.told

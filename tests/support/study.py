@@ -14,14 +14,17 @@ from stepwell.core.errors import EmbeddingError
 from stepwell.core.names import Level
 from stepwell.core.vectors import Embeddings, Unfit
 from stepwell.keys.cache_key import KeyScheme
+from stepwell.policy.classes import BUILT_IN_CLASSES
 from stepwell.semantic.acceptance.calibration import Calibration
 from stepwell.semantic.acceptance.verdict import TOO_FAR, Accepted, Pair, Refused, Verdict
 from stepwell.study.arm import Semantics
 from stepwell.study.remembering import RememberingEmbedder
+from stepwell.study.rules import Rules
 from stepwell.study.texts import Texts
 
 LEVELS = Calibration({"strict": 0.99, "general": 0.9, "faq": 0.8}, 0.7)
 SCHEME = KeyScheme("test")
+RULES = Rules(SCHEME, BUILT_IN_CLASSES, ())
 
 
 @dataclass
@@ -65,7 +68,9 @@ class HandComparer:
     failing: str = ""
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    async def score(self, one: str, other: str) -> float | None:
+    async def score(
+        self, one: str, other: str, *, within_seconds: float | None = None
+    ) -> float | None:
         self.asked.append((one, other))
         if other == self.failing:
             raise EmbeddingError("out of order")
@@ -97,7 +102,7 @@ class NearEnough:
 
 def semantics(embedder: AngleEmbedder | None = None) -> Semantics:
     known = RememberingEmbedder(embedder or AngleEmbedder())
-    return Semantics(lambda _: NearEnough(), LEVELS.prior, Texts(known))
+    return Semantics(lambda _: NearEnough(), LEVELS, Texts(known))
 
 
 def placed(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -10,7 +10,7 @@ from stepwell.core.entry import Phrasing, SourceValue
 from stepwell.core.errors import StoreUnavailable
 from stepwell.core.events import Event
 from stepwell.core.names import CacheKey, Endpoint, Form, Namespace
-from stepwell.core.ports import Call, Headers
+from stepwell.core.ports import Call, Headers, Paraphrases
 from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.lookups import Lookups
@@ -125,12 +125,13 @@ def make_runner(
     clock: HandClock,
     events: Heard,
     max_wait_seconds: float = 60.0,
+    paraphrases: Paraphrases | None = None,
 ) -> Runner:
     """Return a runner with room for some renderings."""
     renderings = Renderings(max_bytes=100_000)
     return Runner(
         exact,
-        Lookups(exact, renderings, clock=clock),
+        Lookups(exact, renderings, clock=clock, paraphrases=paraphrases),
         flights,
         renderings,
         clock=clock,

@@ -1,19 +1,23 @@
 """What can be told of the settings without starting anything."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from stepwell.assembly.authentication import make_authenticator
-from stepwell.assembly.embedder import recipe_of, wants_semantic
 from stepwell.assembly.environment import default_data_dir, secret_from
 from stepwell.assembly.house import request_classes, routes
+from stepwell.assembly.in_force import calibration_in_force
 from stepwell.assembly.secret import namespace_secret
 from stepwell.assembly.settings import Settings
 from stepwell.core.errors import ConfigError
 from stepwell.engines.http_address import parse_base_url
 from stepwell.gateway.loopback import is_loopback
 from stepwell.keys.namespace import SECRET_BYTES
+
+LITTLE_SPACE_BYTES = 1 << 20
+"""Less than SQLite needs beside its files to open them and to write a little."""
 
 
 def data_directory(settings: Settings) -> Path:
@@ -49,6 +53,16 @@ def warnings(settings: Settings) -> Iterator[str]:
                 f"upstreams.{name}.base_url is {upstream.base_url!r}, without a path;"
                 " OpenAI-compatible servers are reached at .../v1."
             )
+
+
+def shortages(data_dir: Path) -> Iterator[str]:
+    """Yield what the gateway can do without for a while, and should not for long."""
+    free_bytes = shutil.disk_usage(data_dir).free
+    if free_bytes < LITTLE_SPACE_BYTES:
+        yield (
+            f"data_dir: only {free_bytes} bytes are free for {data_dir}. Answers stay in memory"
+            " until there is space; nothing needs to be restarted then."
+        )
 
 
 def secret_of(settings: Settings, data_dir: Path) -> bytes:
@@ -106,14 +120,11 @@ def _check_semantic(settings: Settings) -> None:
     Raises:
         ConfigError: Names the key.
     """
-    if not wants_semantic(settings):
+    if calibration_in_force(settings) is None:
         return
-    from stepwell.assembly.deciding import calibration_of, checks_of  # noqa: PLC0415  (an extra)
+    from stepwell.assembly.deciding import checks_of  # noqa: PLC0415  (an extra)
 
-    table, recipe = settings.semantic, recipe_of(settings)
-    model = recipe.name if recipe is not None else table.endpoint.model if table.endpoint else ""
-    calibration_of(table, model, compares=table.comparison == "auto")
-    checks_of(table)
+    checks_of(settings.semantic)
 
 
 def _check_open_door(settings: Settings) -> None:

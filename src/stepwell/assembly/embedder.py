@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stepwell.assembly.environment import cache_dir
 from stepwell.assembly.settings import Settings
+from stepwell.assembly.settings_semantic import Semantic
 from stepwell.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -111,8 +112,13 @@ def embedder_process(settings: Settings, say: Callable[[str], None]) -> "Embedde
         return None
     from stepwell.embedding.supervisor import EmbedderProcess  # noqa: PLC0415  (an extra)
 
-    threads = settings.semantic.threads or min(MAX_THREADS, cpu_count() or 1)
+    threads = threads_of(settings.semantic)
     return EmbedderProcess(recipe, cache=cache_dir() / "models", threads=threads, report=say)
+
+
+def threads_of(table: Semantic) -> int:
+    """Return how many texts a bundled embedder works on at a time."""
+    return table.threads or min(MAX_THREADS, cpu_count() or 1)
 
 
 def recipe_of(settings: Settings) -> "Recipe | None":

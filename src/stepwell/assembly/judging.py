@@ -1,14 +1,15 @@
 """Builds the judges of the semantic layer, and what has its hits judged."""
 
 from stepwell.assembly.settings_semantic import Judge, Semantic
+from stepwell.core.clock import Clock
 from stepwell.core.judging import AnswerJudge
 from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Embedder
 from stepwell.semantic.acceptance.calibration import Calibration
-from stepwell.semantic.hurried_opinion import HurriedOpinion
 from stepwell.semantic.judges.embedding import EmbeddingJudge
 from stepwell.semantic.judges.model import ModelJudge
 from stepwell.semantic.judges.text import TextJudge
+from stepwell.semantic.opinions import Opinions
 from stepwell.semantic.valve.valve import differences
 
 
@@ -23,8 +24,14 @@ def make_judge(table: Judge, embedder: Embedder, calibration: Calibration) -> An
             return EmbeddingJudge(embedder, calibration, differences)
 
 
-def make_opinion(table: Semantic, events: EventSink) -> HurriedOpinion | None:
+def make_opinions(table: Semantic, *, clock: Clock, events: EventSink) -> Opinions | None:
     """Return what has the last word on a match, if the settings want it."""
     if table.second_opinion == "off":
         return None
-    return HurriedOpinion(ModelJudge(), seconds=table.second_opinion_seconds, events=events)
+    return Opinions(
+        ModelJudge(),
+        seconds=table.second_opinion_seconds,
+        max_per_minute=table.judge.max_per_minute,
+        clock=clock,
+        events=events,
+    )

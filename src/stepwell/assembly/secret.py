@@ -1,5 +1,6 @@
 """The secret that namespaces are derived with: made once, kept beside the entries."""
 
+import errno
 import os
 import secrets
 from pathlib import Path
@@ -27,12 +28,18 @@ def namespace_secret(data_dir: Path) -> bytes:
         secret = path.read_bytes()
     except OSError as error:
         raise ConfigError(
-            f"data_dir: {path} cannot be used ({error.strerror}); set data_dir to a directory"
-            " this user can write, or auth.namespace_secret_env."
+            f"data_dir: {path} cannot be used ({error.strerror}); {_advice(error)},"
+            " or set auth.namespace_secret_env."
         ) from error
     if len(secret) < SECRET_BYTES:
         raise ConfigError(f"{path} holds {len(secret)} bytes, too few for a secret; remove it.")
     return secret
+
+
+def _advice(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "free some space for a first start"
+    return "set data_dir to a directory this user can write"
 
 
 def secret_beside(data_dir: Path | None) -> bytes:

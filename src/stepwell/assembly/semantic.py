@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stepwell.assembly.deciding import calibration_of, make_acceptance
 from stepwell.assembly.environment import secret_from
-from stepwell.assembly.judging import make_judge, make_opinion
+from stepwell.assembly.judging import make_judge, make_opinions
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.settings_semantic import EmbeddingEndpoint, Semantic
 from stepwell.core.clock import Clock
@@ -16,7 +16,7 @@ from stepwell.core.judging import AnswerJudge
 from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Comparer, Embedder
 from stepwell.embedding.supervisor import EmbedderAddress
-from stepwell.semantic.acceptance.calibration import Calibration
+from stepwell.semantic.acceptance.calibration import Calibration, packaged
 from stepwell.semantic.comparison import Comparison
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.evidence import Evidence
@@ -107,7 +107,7 @@ def build_semantic(
         comparison=make_comparison(
             comparer, calibration, budget_seconds=table.timeout_seconds, clock=clock, events=events
         ),
-        opinion=make_opinion(table, events),
+        opinions=make_opinions(table, clock=clock, events=events),
     )
     follower = SemanticFollower(
         layer, index, (denials, evidence), store, clock=clock, events=events
@@ -154,7 +154,9 @@ def comparer_of(table: Semantic, embedder: Embedder) -> Comparer | None:
     """Return what compares the best candidate's text, if the settings want it and one can."""
     if table.comparison == "off" or not isinstance(embedder, Comparer):
         return None
-    return embedder
+    # All bundled embedders can be asked; only the models that levels were measured for compare.
+    measured = packaged(embedder.model_id, compares=True)
+    return None if measured is None or measured.compared is None else embedder
 
 
 def make_comparison(

@@ -13,7 +13,14 @@ from types import FrameType
 from uvicorn import Config, Server
 from uvicorn.supervisors import Multiprocess
 
-from stepwell.assembly.checks import check, data_directory, make_usable, secret_of, warnings
+from stepwell.assembly.checks import (
+    check,
+    data_directory,
+    make_usable,
+    secret_of,
+    shortages,
+    warnings,
+)
 from stepwell.assembly.embedder import host_embedder, why_off
 from stepwell.assembly.house import Plan
 from stepwell.assembly.listening import listening
@@ -41,7 +48,7 @@ def serve(settings: Settings, say: Say) -> None:
     make_usable(data_dir)
     secret = secret_of(settings, data_dir)
     check(settings, secret)
-    for warning in warnings(settings):
+    for warning in (*warnings(settings), *shortages(data_dir)):
         say(f"Warning: {warning}")
     signal.signal(signal.SIGTERM, _leave)
     here = listening(settings.server.host, settings.server.port)

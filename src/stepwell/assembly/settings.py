@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, field
+from msgspec.structs import replace
 
 from stepwell.assembly.explain import explain
 from stepwell.assembly.settings_base import (
@@ -279,8 +280,8 @@ class Settings(Table, frozen=True):
     """The whole file."""
 
     data_dir: Text | None = None
-    """Where entries, the ledger and the namespace secret are kept. Default:
-    ``$XDG_DATA_HOME/stepwell``, or ``~/.local/share/stepwell``."""
+    """Where entries, the ledger and the namespace secret are kept; a relative path begins where
+    the settings file is. Default: ``$XDG_DATA_HOME/stepwell``, or ``~/.local/share/stepwell``."""
     server: Server = field(default_factory=Server)
     auth: Auth = field(default_factory=Auth)
     upstreams: dict[Name, Upstream] = field(
@@ -306,7 +307,7 @@ class Settings(Table, frozen=True):
 
 
 def load_settings(path: Path) -> Settings:
-    """Return the settings in ``path``.
+    """Return the settings in ``path``. Paths in it are relative to where it is.
 
     Raises:
         ConfigError: The file cannot be read, is not TOML, or holds a value that is not allowed.
@@ -316,11 +317,21 @@ def load_settings(path: Path) -> Settings:
     except OSError as error:
         raise ConfigError(f"Settings file {path} cannot be read: {error.strerror}.") from error
     try:
-        return parse_settings(tomllib.loads(text.decode()))
+        return _placed(parse_settings(tomllib.loads(text.decode())), path.absolute().parent)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"Settings file {path} is not TOML: {error}.") from error
     except ConfigError as error:
         raise ConfigError(f"Settings file {path}: {error}") from error
+
+
+def _placed(settings: Settings, folder: Path) -> Settings:
+    """Return ``settings`` with the paths in them made absolute; ``folder`` is where the file is."""
+
+    def placed(path: str | None) -> str | None:
+        return None if path is None else str(folder / Path(path).expanduser())
+
+    semantic = replace(settings.semantic, opposites=placed(settings.semantic.opposites))
+    return replace(settings, data_dir=placed(settings.data_dir), semantic=semantic)
 
 
 def parse_settings(data: Mapping[str, Any]) -> Settings:

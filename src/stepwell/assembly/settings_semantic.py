@@ -58,7 +58,8 @@ class Judge(Table, frozen=True):
     model: Text | None = None
     """The model to ask; by default the request's own."""
     max_per_minute: Annotated[int, Meta(ge=1, le=1_000_000)] = 60
-    """Answers each worker has judged in a minute at most."""
+    """Answers each worker has judged in a minute at most; and pairs of questions, in addition, it
+    asks a second opinion about. A pair over that is a miss."""
     timeout_seconds: PositiveSeconds = 30
     """How long it may take over one answer; nobody waits for it."""
 
@@ -78,8 +79,10 @@ class Semantic(Table, frozen=True):
     ``multilingual`` if it is installed, else off."""
     endpoint: EmbeddingEndpoint | None = None
     timeout_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.2
-    """How long an embedding and a comparison may take together; the most that looking for other
-    words adds to a miss. A short question takes some 10 ms, the longest 150 on a busy machine."""
+    """How long an embedding and a comparison may take together, though a comparison has a quarter
+    of it in any case; the most that looking for other words adds to a miss. What a worker needs for
+    other requests meanwhile does not count. A short question takes some 10 ms, the longest 150 on a
+    busy machine."""
     threads: Annotated[int, Meta(ge=1, le=256)] | None = None
     """Texts a bundled embedder works on at a time. Default: one per core, at most 4."""
     levels: Levels = field(default_factory=Levels)
@@ -89,7 +92,8 @@ class Semantic(Table, frozen=True):
     besides."""
     opposites: Text | None = None
     """File with more words that mean the opposite, for the safety valve: a line for each group,
-    ``word, word | opposite, opposite``; see ``docs/explanation/valve.md``."""
+    ``word, word | opposite, opposite``; see ``docs/explanation/valve.md``. A relative path begins
+    where the settings file is."""
     reuse_similarity: Similarity | None = None
     """From this similarity on, a question that is not near enough for its answer is handed to the
     prefix layer as a hint. Default: as measured for the embedder."""
@@ -103,7 +107,8 @@ class Semantic(Table, frozen=True):
     """``auto``: before an answer is served, the two questions are compared token by token, if the
     embedder can do that: the bundled multilingual one. Part of ``timeout_seconds``."""
     second_opinion: Literal["off", "judge"] = "off"
-    """``judge``: the model of ``[semantic.judge]`` must say that both questions have one answer."""
+    """``judge``: the model of ``[semantic.judge]`` must say that both questions have one answer. A
+    yes or no is remembered for an hour; ``judge.max_per_minute`` bounds how often it is asked."""
     second_opinion_seconds: PositiveSeconds = 1.0
     """How long that may take; without a clear yes in time, it is a miss."""
     judge: Judge = field(default_factory=Judge)

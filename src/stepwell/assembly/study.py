@@ -4,12 +4,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from os import cpu_count
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwell.assembly.embedder import INSTALL, MAX_THREADS, recipe_of, wants_semantic
+from stepwell.assembly.embedder import INSTALL, recipe_of, threads_of, wants_semantic
 from stepwell.assembly.environment import cache_dir
 from stepwell.assembly.settings import Settings
 from stepwell.core.clock import SystemClock
@@ -90,8 +89,9 @@ def _embedder(settings: Settings) -> "Embedder":
         encoder = open_encoder(recipe, models)
     except OSError as error:
         raise ConfigError(f"{models} cannot be used: {error.strerror}.") from error
-    threads = settings.semantic.threads or min(MAX_THREADS, cpu_count() or 1)
-    return InProcessEmbedder(encoder, facts(recipe), threads=threads, scorer=comparing(encoder))
+    return InProcessEmbedder(
+        encoder, facts(recipe), threads=threads_of(settings.semantic), scorer=comparing(encoder)
+    )
 
 
 def _why_none(settings: Settings) -> str:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from stepwell.assembly.house import prices_of, request_classes, routes
+from stepwell.assembly.house import prices_of
 from stepwell.assembly.settings import Settings
 from stepwell.cli.options import Subparsers, add_settings_options, needs, read_settings
 from stepwell.cli.studying import (
     add_cache_option,
+    check_outputs,
     opened,
     progress_of,
-    scheme_of,
+    rules_of,
 )
 from stepwell.core.errors import ConfigError
 
@@ -91,6 +92,7 @@ def run(options: argparse.Namespace) -> int:
             f"--html and --json are both {options.html}; give each a file of its own."
         )
     with needs("semantic"):
+        check_outputs(options.html, options.json)
         figures = asyncio.run(_analyze(read_settings(options), options))
         _tell(figures, options)
     return 0
@@ -100,15 +102,14 @@ async def _analyze(settings: Settings, options: argparse.Namespace) -> dict[str,
     from stepwell.study.analysis.analyzer import Analyzer  # noqa: PLC0415  (an extra)
     from stepwell.study.analysis.figures import figures  # noqa: PLC0415
     from stepwell.study.analysis.findings import Run  # noqa: PLC0415
-    from stepwell.study.analysis.taking import Rules  # noqa: PLC0415
 
-    started, classes, prices = time.monotonic(), request_classes(settings), prices_of(settings)
+    started, prices = time.monotonic(), prices_of(settings)
     async with AsyncExitStack() as stack:
         found = None
         if not options.exact_only:
             found = await stack.enter_async_context(opened(settings, options.cache))
         analyzer = Analyzer(
-            Rules(scheme_of(settings), classes, routes(settings, classes)),
+            rules_of(settings),
             prices,
             semantics=None if found is None else found.semantics,
             max_entries=options.max_entries,

@@ -3,16 +3,22 @@
 import argparse
 import sys
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import tomli_w
 
 from stepwell.assembly.checks import check, data_directory, secret_of, warnings
+from stepwell.assembly.embedder import why_off
 from stepwell.assembly.house import request_classes
+from stepwell.assembly.in_force import calibration_in_force, embedder_name, with_measured
 from stepwell.assembly.settings import Settings, parse_settings
 from stepwell.cli.options import Subparsers, add_settings_options, config_path, read_settings
+from stepwell.core.errors import ConfigError
 from stepwell.keys.namespace import SECRET_BYTES
+
+if TYPE_CHECKING:  # An extra brings what it needs.
+    from stepwell.semantic.acceptance.calibration import Calibration
 
 _DESCRIPTION = """\
 Look at the settings. Without a file everything has a default; a file holds only what differs:
@@ -35,7 +41,12 @@ def add_parser(commands: Subparsers) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    show = actions.add_parser("show", help="print the settings in force, as TOML")
+    show = actions.add_parser(
+        "show",
+        help="print the settings in force, as TOML",
+        description="Print the settings in force, as TOML: those of the file, the defaults, and"
+        " what was measured for the embedder. Comments say what no setting does.",
+    )
     add_settings_options(show)
     show.set_defaults(run=run_show)
     checker = actions.add_parser(
@@ -50,7 +61,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run_show(options: argparse.Namespace) -> int:
     """Print what is in force."""
-    settings = read_settings(options)
+    settings, remarks = _in_force(read_settings(options))
     tables = msgspec.to_builtins(settings)
     tables["data_dir"] = str(data_directory(settings))
     tables["classes"] = {
@@ -59,8 +70,36 @@ def run_show(options: argparse.Namespace) -> int:
     }
     # Once through the settings' own types, so that what is shown reads as it was shown.
     shown = msgspec.to_builtins(parse_settings(_without_none(tables)))
+    sys.stdout.write("".join(f"# {remark}\n" for remark in remarks))
     sys.stdout.write(tomli_w.dumps(_without_none(shown)))
     return 0
+
+
+def _in_force(settings: Settings) -> tuple[Settings, list[str]]:
+    """Return the settings as the semantic layer has them, and what no setting can say."""
+    try:
+        calibration = calibration_in_force(settings)
+        if calibration is None:
+            off = settings.semantic.embedder == "off"
+            return settings, [] if off else [f"Answers to other words are off: {why_off()}"]
+        return with_measured(settings), _about_levels(calibration, embedder_name(settings))
+    except ConfigError as error:
+        return settings, [f"Answers to other words: {error}"]
+
+
+def _about_levels(calibration: "Calibration", model: str) -> list[str]:
+    """Return what the levels ask for beside similarity, a line each."""
+    compared = calibration.compared
+    if compared is None:
+        return [f"semantic.levels: the similarity for {model}; the comparison is not asked."]
+    return [
+        f"semantic.levels: the similarity for {model}; the comparison then asks:",
+        *(
+            f"  {level}: a score of {score}; a similarity of"
+            f" {compared.min_similarity[level]} where texts cannot be compared"
+            for level, score in compared.min_score.items()
+        ),
+    ]
 
 
 def run_check(options: argparse.Namespace) -> int:

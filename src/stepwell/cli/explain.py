@@ -21,7 +21,8 @@ from stepwell.cli.options import (
 )
 from stepwell.core.entry import Entry
 from stepwell.core.errors import ConfigError
-from stepwell.core.names import Endpoint
+from stepwell.core.names import Endpoint, LayerName
+from stepwell.core.outcome import Hit, Miss, Outcome, Stale
 from stepwell.keys.canonical import canonical_body
 from stepwell.keys.namespace import Tenant
 from stepwell.pipeline.plan import Forward, Refuse, Serve, Step
@@ -29,13 +30,15 @@ from stepwell.pipeline.question import Question
 from stepwell.pipeline.trail import trail_of
 from stepwell.policy.routing import system_hash
 from stepwell.policy.text import system_text
+from stepwell.study.terminal import plain
 from stepwell.wire.body import parse_body
 from stepwell.wire.controls import take_controls
 from stepwell.wire.endpoint import endpoint_of
 
 _DESCRIPTION = """\
 Say what would happen to a request, and why: its class and who chose it, the upstream, its key,
-what is stored under it, and whether a new answer would be stored. Asks no model server.
+what is stored under it, and whether a new answer would be stored; of an answer to other words, the
+key and the question it was stored for. Asks no model server.
 
 FILE holds the JSON body of the request; - reads it from standard input. With the same settings,
 data directory and API key as the gateway, the answer is the gateway's.
@@ -47,6 +50,11 @@ examples:
   stepwell explain request.json --tenant team-a            with auth.mode = "keys"
   stepwell explain - --header 'Cache-Control: max-age=60' --json < request.json
 """
+
+
+_QUESTION = "matched_question"
+_MAX_QUESTION = 1_000
+"""Characters of it that are printed; JSON has all."""
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -92,7 +100,9 @@ def run(options: argparse.Namespace) -> int:
     else:
         for name, value in told.items():
             if value not in (None, [], {}):
-                print(f"{name.replace('_', ' '):<18}{value}")
+                # A question of somebody else's: it must not write on the terminal.
+                shown = plain(value, _MAX_QUESTION) if name == _QUESTION else value
+                print(f"{name.replace('_', ' '):<18}{shown}")
     return 0
 
 
@@ -167,12 +177,18 @@ def _about_question(question: Question) -> dict[str, Any]:
 def _about_step(step: Step, now: float) -> dict[str, Any]:
     match step:
         case Serve():
-            what = {"would": "answer from the cache", "trail": " · ".join(trail_of(step.outcome))}
-            return {**what, **_about_entry(step.outcome.entry, now), "refresh": step.refresh}
+            return {
+                "would": "answer from the cache",
+                "trail": " · ".join(trail_of(step.outcome)),
+                **_about_match(step.outcome),
+                **_about_entry(step.outcome.entry, now),
+                "refresh": step.refresh,
+            }
         case Forward():
             return {
                 "would": "ask the model server",
                 "trail": " · ".join(trail_of(step.outcome)),
+                **_about_match(step.outcome),
                 "store_the_answer": step.fill,
                 "share_the_call": step.share,
                 "stale_if_error": step.fallback is not None,
@@ -181,6 +197,18 @@ def _about_step(step: Step, now: float) -> dict[str, Any]:
             return {"would": "refuse", "trail": str(step.error), "status": step.error.status}
         case _:
             assert_never(step)
+
+
+def _about_match(outcome: Outcome) -> dict[str, Any]:
+    """Return which stored question was taken for the same; empty if none in other words was."""
+    found = outcome.withheld if isinstance(outcome, Miss) else outcome
+    if not isinstance(found, Hit | Stale) or found.layer is not LayerName.SEMANTIC:
+        return {}
+    phrasing = found.entry.phrasing
+    return {
+        "matched_key": found.entry.key.hex(),
+        _QUESTION: None if phrasing is None else phrasing.text,
+    }
 
 
 def _about_entry(entry: Entry, now: float) -> dict[str, Any]:

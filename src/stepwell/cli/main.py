@@ -1,9 +1,12 @@
 """Entry point of the ``stepwell`` command."""
 
 import argparse
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
+from types import FrameType
 
 from stepwell.assembly.environment import compute_on_one_thread
 from stepwell.cli import analyze, config, explain, invalidate, pairs, replay, serve, stats, tune
@@ -23,7 +26,12 @@ _COMMANDS = (serve, stats, invalidate, explain, analyze, pairs, tune, replay, co
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit status: 0 well, 1 not done, 2 wrong call or settings."""
+    """Run one command; return the exit status: 0 well, 1 not done, 2 wrong call or settings, 130
+    after Ctrl-C.
+
+    Raises:
+        SystemExit: The call is wrong, or SIGTERM came.
+    """
     parser = argparse.ArgumentParser(
         prog="stepwell",
         description=_DESCRIPTION,
@@ -37,12 +45,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Also because sums by several threads come out differently, and with them converted weights.
     compute_on_one_thread()
     try:
-        return int(options.run(options))
+        with _leaving_on_sigterm():
+            return int(options.run(options))
     except StepwellError as error:
         print(f"stepwell: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+@contextmanager
+def _leaving_on_sigterm() -> Iterator[None]:
+    """Leave through all ``finally`` blocks, as on Ctrl-C: half-written files go, children end."""
+    before = signal.signal(signal.SIGTERM, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    sys.exit(_BY_SIGNAL + number)
+
+
+_BY_SIGNAL = 128
+"""Added to the number of the signal that ended a command, as shells do."""
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 import argparse
 import asyncio
+import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -12,6 +14,7 @@ from stepwell.assembly.settings import Settings
 from stepwell.cli.options import Subparsers, add_settings_options, needs, read_settings
 from stepwell.cli.studying import (
     add_cache_option,
+    check_outputs,
     opened,
     progress_of,
     scheme_of,
@@ -26,22 +29,37 @@ _DESCRIPTION = """\
 Say for pairs of questions whether the answer to the first would be given to the second. Each pair
 is on its own: the answer to a is stored, then b is asked. Asks no model server.
 
+The level of --level counts for all, request classes do not: a pair may be a hit though a gateway
+never caches questions of its class, such as `factual` ones. `stepwell explain` says the class.
+
 FILE holds a JSON object a line, {"a": ..., "b": ...}; both are texts, lists of messages, or request
-bodies; other fields are ignored. OUT gets a line for each, in order:
+bodies; other fields are ignored. Written is a line for each, in order:
 
   {"hit": false, "similarity": 0.962, "refused_by": "number"}
 
 similarity is the cosine of the two, from 0 to 1: 1 if they are the same question to the exact
-layer, 0 if one of them has no vector. refused_by says what spoke against it: similarity, a kind of
-difference, temperature, partition (the requests differ elsewhere), empty, unknown-tokens,
-over-window, embedder.
+layer, 0 if one of them has no vector. refused_by says what spoke against it:
+
+  similarity               not alike enough for the level
+  language, literal, number, date, negation, antonym, modality, entity, order, scope,
+  instruction, question    the safety valve found a difference of this kind
+  comparison               token by token they do not look the same
+  temperature, partition   the requests differ there, or elsewhere than in their last words
+  no words                 b is no question in words
+  empty, unknown-tokens, over-window, embedder
+                           one of them has no vector: why, or the embedder failed at it
+
+In the end a line on standard error counts the pairs, the hits, and what refused the others.
 """
 
 _EXAMPLES = """\
 examples:
   stepwell pairs questions.jsonl --out verdicts.jsonl
-  stepwell pairs questions.jsonl.gz --level strict --out /dev/stdout
+  stepwell pairs questions.jsonl.gz --level strict | jq -c 'select(.hit)'
 """
+
+
+_STANDARD_OUTPUT = Path("/dev/stdout")
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -63,7 +81,11 @@ def add_parser(commands: Subparsers) -> None:
         help="how alike two questions must be; default: general",
     )
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="OUT", help="file to write, once all is done"
+        "--out",
+        type=Path,
+        default=_STANDARD_OUTPUT,
+        metavar="OUT",
+        help="file to write, once all is done; default: standard output, as it comes",
     )
     add_cache_option(parser)
     add_settings_options(parser)
@@ -73,6 +95,7 @@ def add_parser(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compare."""
     with needs("semantic"):
+        check_outputs(options.out)
         asyncio.run(_run(read_settings(options), options))
     return 0
 
@@ -90,15 +113,23 @@ async def _run(settings: Settings, options: argparse.Namespace) -> None:
 async def _write(pairs: "Pairs", file: "LineFile", out: Path) -> None:
     from stepwell.study.output import written_aside  # noqa: PLC0415  (an extra)
 
-    progress, done = progress_of("pairs"), 0
+    progress, outcomes = progress_of("pairs"), Counter[str | None]()
     try:
         with written_aside(out) as lines:
             async for comparison in pairs.compare(_placed(file)):
                 lines.write(orjson.dumps(comparison.as_row(), option=orjson.OPT_APPEND_NEWLINE))
-                done += 1
-                progress.update(done, file.share)
+                outcomes[comparison.refused_by] += 1
+                progress.update(outcomes.total(), file.share)
     finally:
         progress.end()
+    print(_summary(outcomes), file=sys.stderr)
+
+
+def _summary(outcomes: Counter[str | None]) -> str:
+    """Return the counts on one line; a hit is refused by ``None``."""
+    text = f"{outcomes.total():,} pairs, {outcomes[None]:,} hits"
+    refused = [f"{why} {count:,}" for why, count in outcomes.most_common() if why is not None]
+    return f"{text}; refused by {', '.join(refused)}" if refused else text
 
 
 def _placed(file: "LineFile") -> Iterator[tuple[str, Mapping[str, Any]]]:

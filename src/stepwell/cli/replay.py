@@ -15,7 +15,7 @@ from stepwell.cli.studying import (
     add_cache_option,
     opened,
     progress_of,
-    scheme_of,
+    rules_of,
 )
 from stepwell.core.errors import ConfigError
 
@@ -31,6 +31,10 @@ them wrong, how much of what could be reused was. Asks no model server.
 TRACE holds a JSON object a line, in order: {"text": ..., "answer_key": ...}. Two texts may share an
 answer if their answer_key is the same, and only then. The first of a key is a miss, and stored.
 "model", "system" and "t_ms" are optional; text may be a list of messages, or a request body.
+
+exact only, strict, general and faq take every question, whatever its request class, so that levels
+can be compared. as configured is what a gateway with these settings would do: a class that is never
+cached is not, each other one has its own level. How long answers are fresh is --ttl for all.
 """
 
 _EXAMPLES = """\
@@ -144,7 +148,7 @@ def _stream(
     from stepwell.study.trace import drawn_by_zipf, questions  # noqa: PLC0415
 
     placed = ((file.place, row) for row in rows(file))
-    stream = questions(placed, scheme_of(settings), options.ttl or float("inf"))
+    stream = questions(placed, rules_of(settings), options.ttl or float("inf"))
     if options.zipf is None:
         return stream
     return drawn_by_zipf(stream, options.zipf, options.requests or _DRAWN, options.seed)

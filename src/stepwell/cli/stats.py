@@ -1,13 +1,14 @@
 """``stepwell stats``."""
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 
 from stepwell.assembly.checks import data_directory
 from stepwell.assembly.house import LEDGER_FILE
 from stepwell.cli.options import Subparsers, add_settings_options, read_settings
-from stepwell.core.errors import ConfigError
+from stepwell.core.errors import ConfigError, StoreUnavailable
 from stepwell.telemetry.ledger import read_totals
 from stepwell.telemetry.ledger_anew import judge_anew
 from stepwell.telemetry.ledger_file import DamagedLedger
@@ -29,6 +30,9 @@ person, a sample, shadow mode), the precision with its 95 % interval, and what s
 After a change of what is matched (levels, embedder, judge, Stepwell itself) that speaks of how
 things were: --judge-anew begins the count of a class again.
 """
+
+NEEDED_BYTES = 64 << 10
+"""Even to read it, SQLite makes a file of 32 KiB beside it."""
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -67,6 +71,8 @@ def run(options: argparse.Namespace) -> int:
             f"data_dir: {ledger} cannot be read ({error}). A gateway that starts with it sets it"
             " aside and begins a new one."
         ) from error
+    except StoreUnavailable as error:
+        raise ConfigError(_unreadable(ledger, error)) from error
     statement = draw_up(totals.values, totals.since)
     if options.json:
         sys.stdout.write(as_json(statement).decode() + "\n")
@@ -83,3 +89,17 @@ def _judge_anew(ledger: Path, request_class: str) -> None:
             f"--judge-anew is {request_class!r}, of which nothing was judged;"
             f" allowed: {', '.join(known) or 'nothing yet'}."
         )
+
+
+def _unreadable(ledger: Path, error: StoreUnavailable) -> str:
+    """Return what is to be done about a ledger that is there and cannot be read."""
+    free_bytes = shutil.disk_usage(ledger.parent).free
+    if free_bytes < NEEDED_BYTES:
+        return (
+            f"data_dir: {ledger} cannot be read ({error}): its disk is full ({free_bytes} bytes"
+            " free). Free some space and ask again; a gateway that runs goes on meanwhile."
+        )
+    return (
+        f"data_dir: {ledger} cannot be read ({error}); the disk may be broken or the file another"
+        " user's. Ask again as the user that runs the gateway."
+    )

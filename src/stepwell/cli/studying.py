@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwell.assembly.house import key_rules
+from stepwell.assembly.house import key_rules, request_classes, routes
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.study import StudyParts, open_study
 from stepwell.keys.cache_key import KeyScheme
@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # An extra brings what they need.
     from stepwell.study.arm import Semantics
     from stepwell.study.progress import Progress
     from stepwell.study.remembering import RememberingEmbedder
+    from stepwell.study.rules import Rules
 
 
 def open_parts(settings: Settings) -> AbstractAsyncContextManager[StudyParts]:
@@ -39,6 +40,19 @@ def add_cache_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check_outputs(*paths: Path | None) -> None:
+    """Find out before all the work whether its results can be written; changes nothing.
+
+    Raises:
+        ConfigError: A path cannot be written.
+    """
+    from stepwell.study.output import check_writable  # noqa: PLC0415  (an extra)
+
+    for path in paths:
+        if path is not None:
+            check_writable(path)
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """What a run compares questions with."""
@@ -51,6 +65,8 @@ class Opened:
 @asynccontextmanager
 async def opened(settings: Settings, cache: Path | None) -> AsyncIterator[Opened]:
     """Open what ``settings`` mean, with a file of vectors in ``cache`` if that is given.
+
+    If the embedder fails at some texts, standard error is told of it in the end.
 
     Raises:
         ConfigError: There is no embedder, it cannot be opened, or ``cache`` cannot be used.
@@ -65,7 +81,7 @@ async def opened(settings: Settings, cache: Path | None) -> AsyncIterator[Opened
         known = RememberingEmbedder(embedder, file)
         semantics = Semantics(
             parts.decide_by,
-            parts.calibration.prior,
+            parts.calibration,
             Texts(known),
             parts.comparison,
             parts.temperature_tolerance,
@@ -74,11 +90,29 @@ async def opened(settings: Settings, cache: Path | None) -> AsyncIterator[Opened
             yield Opened(parts, known, semantics)
         finally:
             known.close()
+        if known.failure is not None:
+            print(
+                f"stepwell: the embedder failed at {known.failed:,} of {known.embedded:,} texts;"
+                f" at the first: {known.failure}",
+                file=sys.stderr,
+            )
 
 
 def scheme_of(settings: Settings) -> KeyScheme:
     """Return how the study makes keys: as a gateway with ``settings`` does."""
     return KeyScheme("study", key_rules(settings, Dialect.OPENAI))
+
+
+def rules_of(settings: Settings) -> "Rules":
+    """Return how the study judges requests: as a gateway with ``settings`` does.
+
+    Raises:
+        ConfigError: A class or a route cannot be used.
+    """
+    from stepwell.study.rules import Rules  # noqa: PLC0415  (an extra)
+
+    classes = request_classes(settings)
+    return Rules(scheme_of(settings), classes, routes(settings, classes))
 
 
 def progress_of(what: str) -> "Progress":

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -14,6 +15,7 @@ from stepwell.cli.options import Subparsers, add_settings_options, needs, read_s
 from stepwell.cli.studying import (
     Opened,
     add_cache_option,
+    check_outputs,
     opened,
     progress_of,
     scheme_of,
@@ -31,7 +33,8 @@ gives, how many of them are right, and how sure that is. Asks no model server, c
 
 LABELS hold a JSON object a line: {"a": ..., "b": ..., "label": 1}, with 1 where the answer to one
 may be given to the other, 0 where it must not, null where nobody knows. "lang", "class" and
-"category" are optional; each is reported apart.
+"category" are optional; each is reported apart. Beyond that request classes do not count: every
+pair is looked at, also one whose class a gateway never caches.
 """
 
 _EXAMPLES = """\
@@ -74,6 +77,7 @@ def add_parser(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Tune."""
     with needs("semantic"):
+        check_outputs(options.out)
         tuning = asyncio.run(_tune(read_settings(options), options))
         _tell(tuning, options)
     return 0
@@ -114,8 +118,14 @@ async def _labels(files: list[str], source: Opened, settings: Settings) -> "Labe
                 progress.update(len(pairs), done)
     progress.end()
     if not pairs:
-        raise ConfigError(f"{', '.join(files)}: no pair with a label of 1 or 0 to choose by.")
+        raise ConfigError(f"{', '.join(files)}: no pair to choose by{_without(left_out)}.")
     return Labels(pairs, left_out)
+
+
+def _without(left_out: Mapping[str, int]) -> str:
+    """Say what was left out."""
+    said = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
+    return f"; left out: {said}" if said else ""
 
 
 def _targets(given: list[str]) -> dict[Level, float]:

@@ -235,7 +235,7 @@ class Cache:
                 ``verdict`` is none.
             StoreError: It could not be made known.
         """
-        text = answer if isinstance(answer, str) else answer.hit_id
+        text = _hit_id_of(answer)
         feedback = self._entered().feedback
         try:
             hit = read_hit_id(text)
@@ -328,6 +328,18 @@ def _digest(request: Request) -> bytes:
         return hashlib.sha256(orjson.dumps(request)).digest()
     except orjson.JSONEncodeError as error:
         raise RequestError(f"The request cannot be written as JSON: {error}.") from error
+
+
+def _hit_id_of(answer: object) -> str:
+    match answer:
+        case str():
+            return answer
+        case CachedAnswer() | AnswerStream():
+            return answer.hit_id
+        case _:
+            kind = type(answer).__name__
+            message = f"Nothing to judge: {kind} is neither an answer nor its hit_id."
+            raise RequestError(message, code="no_hit")
 
 
 def _whole(request: Request) -> Request:

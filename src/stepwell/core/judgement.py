@@ -31,15 +31,15 @@ class Judgement:
     """Seconds since the Unix epoch."""
 
 
-def read_verdict(text: str) -> Verdict:
+def read_verdict(text: object) -> Verdict:
     """Return the verdict that somebody gave.
 
     Raises:
         RequestError: It is none.
     """
-    try:
-        return Verdict(text)
-    except ValueError as error:
-        expected = " or ".join(repr(verdict.value) for verdict in Verdict)
-        message = f"'verdict' is {text[:_SHOWN_CHARACTERS]!r}: expected {expected}."
-        raise RequestError(message, param="verdict") from error
+    for verdict in Verdict:
+        if verdict == text:
+            return verdict
+    expected = " or ".join(repr(verdict.value) for verdict in Verdict)
+    shown = repr(text[:_SHOWN_CHARACTERS]) if isinstance(text, str) else type(text).__name__
+    raise RequestError(f"'verdict' is {shown}: expected {expected}.", param="verdict")

@@ -23,7 +23,10 @@ class Said:
 
 
 class Respondent(Protocol):
-    """A language model that a judge may ask, for one request or for all."""
+    """A language model that a judge may ask, for one request or for all.
+
+    Hashable; equal are those of whom it is all the same which one is asked.
+    """
 
     async def ask(self, instructions: str, text: str) -> str:
         """Return what it replies, in a few words.

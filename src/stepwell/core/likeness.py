@@ -33,7 +33,8 @@ class NoMatch:
 
     outcome: str
     """Why, of a closed set, for metrics: ``nothing-near``, ``embedder``, an `Unfit`, ``denied``,
-    ``temperature``, ``comparison``, ``opinion``, or what the acceptance policy refuses by."""
+    ``temperature``, ``comparison``, ``opinion``, ``opinion-over-budget``, or what the acceptance
+    policy refuses by."""
     detail: str = ""
     """The same in a few words, for the trail."""
     near: CacheKey | None = None

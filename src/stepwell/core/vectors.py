@@ -78,12 +78,19 @@ class Comparer(Protocol):
     Safe for many tasks on one event loop. No call blocks the loop.
     """
 
-    async def score(self, one: str, other: str) -> float | None:
+    async def score(
+        self, one: str, other: str, *, within_seconds: float | None = None
+    ) -> float | None:
         """Return how surely one answer serves both texts, in [0, 1]; the same in either order.
 
         ``None`` if it cannot tell, as for texts that are too long for it.
 
+        Args:
+            one: A text.
+            other: The other one.
+            within_seconds: How long the caller waits at most; by default, the time budget.
+
         Raises:
-            EmbeddingError: It failed, or did not answer within its time budget.
+            EmbeddingError: It failed, or did not answer in time.
         """
         ...

@@ -10,6 +10,7 @@ import numpy as np
 from stepwell.core.errors import EmbeddingError, EmbeddingTimeout
 from stepwell.core.vectors import Embeddings, Unfit
 from stepwell.embedding.encoder import Row
+from stepwell.embedding.patience import late_after
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -51,8 +52,12 @@ class Flights(Generic[K, V]):
         self._recent: OrderedDict[K, V] = OrderedDict()
         self._in_flight: dict[K, asyncio.Future[V | EmbeddingError]] = {}
 
-    async def of(self, keys: Iterable[K]) -> dict[K, V]:
+    async def of(self, keys: Iterable[K], within_seconds: float | None = None) -> dict[K, V]:
         """Return what becomes of ``keys``.
+
+        Args:
+            keys: What is wanted.
+            within_seconds: The budget, if it is another this time.
 
         Raises:
             EmbeddingTimeout: The budget is spent.
@@ -63,11 +68,11 @@ class Flights(Generic[K, V]):
         waiting = self._take_off([key for key in wanted if key not in found])
         if waiting:
             # Not a cancellation of those that are late: others may wait for them.
-            _, late = await asyncio.wait(waiting.values(), timeout=self._budget_seconds)
+            seconds = self._budget_seconds if within_seconds is None else within_seconds
+            late = await late_after(seconds, waiting.values())
             if late:
                 raise EmbeddingTimeout(
-                    f"{len(late)} of {len(wanted)} texts were not ready within "
-                    f"{self._budget_seconds} s"
+                    f"{late} of {len(wanted)} texts were not ready within {seconds} s"
                 )
         for key, future in waiting.items():
             outcome = future.result()

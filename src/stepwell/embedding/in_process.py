@@ -59,7 +59,9 @@ class InProcessEmbedder:
         """
         return await embeddings(self._texts, texts, self._judge, self.dimensions)
 
-    async def score(self, one: str, other: str) -> float | None:
+    async def score(
+        self, one: str, other: str, *, within_seconds: float | None = None
+    ) -> float | None:
         """As `Comparer.score`.
 
         Raises:
@@ -67,7 +69,7 @@ class InProcessEmbedder:
         """
         first, second = sorted((one, other))
         pair = first, second
-        return (await self._pairs.of([pair]))[pair]
+        return (await self._pairs.of([pair], within_seconds))[pair]
 
     async def aclose(self) -> None:
         """Finish what is being computed, drop what waits. May be called twice."""

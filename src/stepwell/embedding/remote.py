@@ -88,7 +88,9 @@ class RemoteEmbedder:
         known = [readable(text) for text in texts]
         return await embeddings(self._texts, known, self._judge, self.dimensions)
 
-    async def score(self, one: str, other: str) -> float | None:
+    async def score(
+        self, one: str, other: str, *, within_seconds: float | None = None
+    ) -> float | None:
         """As `Comparer.score`. Costs 0.2 ms on top of the model, nothing for one of the last pairs.
 
         Raises:
@@ -99,7 +101,7 @@ class RemoteEmbedder:
             return None
         first, second = sorted((readable(one), readable(other)))
         pair = first, second
-        return (await self._pairs.of([pair]))[pair]
+        return (await self._pairs.of([pair], within_seconds))[pair]
 
     async def aclose(self) -> None:
         """Break the connection. May be called twice."""

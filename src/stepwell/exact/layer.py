@@ -20,6 +20,9 @@ from stepwell.exact.uses import Uses
 RECENT_INVALIDATIONS = 1_000
 """How many invalidations are remembered to refuse answers that were on their way."""
 
+_UNKNOWN = "\0"
+"""Nobody can give a source this value."""
+
 
 class Memory(Protocol):
     """A worker's own tier. Synchronous; see `stepwell.stores.memory.MemoryStore`."""
@@ -89,7 +92,8 @@ class ExactLayer:
         self._events = events
         self._sources: dict[tuple[Namespace, str], str] = {}
         self._knows_sources = True
-        """Whether ``_sources`` follows the feed; if not, nobody can say what is fresh."""
+        """Whether ``_sources`` follows the feed; if not, nobody can say whether what depends on a
+        source is fresh."""
         self._uses = Uses(store.touch) if isinstance(store, SupportsTouch) else None
         self._recent: deque[Invalidated] = deque()
         self._forgotten = feed.position()
@@ -101,7 +105,7 @@ class ExactLayer:
         ``None`` also while a change has not been read yet; `lookup` reads it.
         Cost: about a microsecond.
         """
-        if self._feed.behind() or not self._knows_sources:
+        if self._feed.behind():
             return None
         return self._recall(key)
 
@@ -109,13 +113,16 @@ class ExactLayer:
         """Return the entry under ``key`` and the tier that had it, fresh or not.
 
         An entry found in the store is kept in memory too. A store that fails counts as a store
-        without the entry; while its feed cannot be heard, nothing is found in memory either.
+        without the entry, and so does one that cannot say what the sources are. While the store's
+        feed cannot be heard, nothing is found in memory either.
         Cost: memory, then at most one read of the store.
         """
         if not await self.catch_up():
             return None
         if (held := self._recall(key)) is not None:
             return held, Tier.MEMORY
+        if not self._knows_sources:
+            return None
         if self._uses is not None:
             self._uses.tell()
         as_of = self._feed.position()
@@ -126,6 +133,8 @@ class ExactLayer:
             return None
         if (held := self._recall(key)) is not None:
             return held, Tier.MEMORY
+        if not self._knows_sources:
+            return None
         if entry is None or self._revoked(entry, as_of):
             return None
         self._memory.put(entry)
@@ -152,8 +161,7 @@ class ExactLayer:
         """Read what changed in the store and make memory agree. Cheap when nothing did.
 
         Returns:
-            Whether this worker knows what is in force; if not, nothing must be served. It is not
-            known while the feed cannot be heard, or the sources cannot be read.
+            Whether what is held may be served; not while the feed cannot be heard.
         """
         if self._feed.behind():
             # From here on the feed counts as read, so no other task may run before all is applied.
@@ -167,7 +175,7 @@ class ExactLayer:
                 for follower in self._followers:
                     follower.apply(change)
         await self._learn_sources()
-        return self._knows_sources
+        return True
 
     async def _read_feed(self) -> Sequence[Change]:
         try:
@@ -182,7 +190,8 @@ class ExactLayer:
     async def load_sources(self) -> None:
         """Read the current values of all sources. Once, before the first request.
 
-        While they cannot be read, every lookup tries again, and finds nothing.
+        While they cannot be read, every lookup tries again, and nothing that depends on one is
+        fresh.
         """
         self._knows_sources = False
         await self._learn_sources()
@@ -204,6 +213,10 @@ class ExactLayer:
         """Return the current value of a named source, or ``None`` if nobody has set one."""
         sources = self._sources
         return sources.get((namespace, name)) or sources.get((EVERYONE, name))
+
+    def source_to_judge_by(self, namespace: Namespace, name: str) -> str | None:
+        """As `source_value`; while that is not known, a value that no answer is made under."""
+        return self.source_value(namespace, name) if self._knows_sources else _UNKNOWN
 
     async def move_source(self, namespace: Namespace, source: SourceValue) -> bool:
         """Set the current value of a named source, for every worker.

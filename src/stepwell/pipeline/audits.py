@@ -7,7 +7,6 @@ request.
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,13 +26,12 @@ from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.hit_id import HitId, name_hit
 from stepwell.pipeline.question import Ask, Question
 from stepwell.pipeline.respondent import Respondents
+from stepwell.policy.allowance import Allowance
 from stepwell.policy.gates import refusal_in_advance
 from stepwell.wire.said import said
 
 MAX_AUDITS = 64
 """How many hits may be under judgement at a time."""
-
-_MINUTE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +97,7 @@ class Audits:
         self._clock = clock
         self._events = events
         self._running: dict[CacheKey, asyncio.Task[None]] = {}
-        self._begun: deque[float] = deque()
-        """When the audits of the last minute began."""
+        self._allowance = Allowance(rules.max_per_minute)
 
     def __len__(self) -> int:
         """Return how many hits are under judgement."""
@@ -155,20 +152,10 @@ class Audits:
         if hit_id is None or question.key is None or question.key in self._running:
             return None
         full = len(self._running) >= MAX_AUDITS
-        if full or not self._may_begin():
+        if full or not self._allowance.take(self._clock.monotonic()):
             self._drop("crowded" if full else "over-budget", by, question)
             return None
         return _Audit(question, question.key, hit, hit_id, by, self._respondents.of(ask))
-
-    def _may_begin(self) -> bool:
-        """Return whether one more may begin in this minute, and count it."""
-        now = self._clock.monotonic()
-        while self._begun and self._begun[0] <= now - _MINUTE_SECONDS:
-            self._begun.popleft()
-        if len(self._begun) >= self._rules.max_per_minute:
-            return False
-        self._begun.append(now)
-        return True
 
     def _start(self, audit: _Audit, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 
 from stepwell.core.clock import Clock
@@ -17,7 +18,7 @@ from stepwell.pipeline.neighbours import Followed, Neighbours
 from stepwell.pipeline.question import Ask, Question
 from stepwell.policy.freshness import Fresh, judge
 from stepwell.policy.gates import Gate, refusal_in_advance
-from stepwell.policy.sources import CurrentSource, stamp
+from stepwell.policy.sources import stamp
 from stepwell.wire.render import render
 from stepwell.wire.summary import summarise
 
@@ -185,7 +186,7 @@ class Flights:
             self._clock.now(),
             question.directives,
             question.request_class,
-            self._current_source(question),
+            partial(self._exact.source_to_judge_by, question.namespace or EVERYONE),
             question.sources,
         )
         body = render(question.endpoint, entry.answer, question.shape)
@@ -284,11 +285,8 @@ class Flights:
     def _stamp(self, question: Question) -> tuple[SourceValue, ...]:
         if question.namespace is None:
             return ()
-        return stamp(question.request_class, question.sources, self._current_source(question))
-
-    def _current_source(self, question: Question) -> CurrentSource:
-        namespace = question.namespace or EVERYONE
-        return lambda name: self._exact.source_value(namespace, name)
+        current_source = partial(self._exact.source_value, question.namespace)
+        return stamp(question.request_class, question.sources, current_source)
 
 
 def _form(reply: Reply) -> Form:

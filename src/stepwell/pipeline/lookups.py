@@ -160,7 +160,7 @@ class Lookups:
             now,
             question.directives,
             question.request_class,
-            lambda name: self._exact.source_value(namespace, name),
+            lambda name: self._exact.source_to_judge_by(namespace, name),
             question.sources,
         )
         if isinstance(verdict, Fresh):

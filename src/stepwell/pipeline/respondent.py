@@ -1,6 +1,6 @@
 """A model server as a judge asks it: a short question, a short reply."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import orjson
@@ -27,13 +27,16 @@ _LENT = frozenset({"authorization", "openai-organization", "openai-project"})
 
 @dataclass(frozen=True, slots=True)
 class UpstreamRespondent:
-    """A `Respondent` by chat completions."""
+    """A `Respondent` by chat completions; equal are those that ask the same on the same account."""
 
-    upstream: Upstream
+    upstream: Upstream = field(compare=False)
+    """One of many objects for the same server, where a client's own connections are used."""
+    identity: str
+    """Of the upstream."""
     model: str
     headers: Headers
-    clock: Clock
-    events: EventSink
+    clock: Clock = field(compare=False)
+    events: EventSink = field(compare=False)
 
     async def ask(self, instructions: str, text: str) -> str:
         """As `Respondent.ask`; its tokens are counted as spent."""
@@ -122,4 +125,6 @@ class Respondents:
         own = upstream is ask.upstream
         lent = tuple(field for field in ask.plain_call.headers if own and field[0] in _LENT)
         model = self._model or ask.question.model
-        return UpstreamRespondent(upstream, model, lent, self._clock, self._events)
+        return UpstreamRespondent(
+            upstream, upstream.identity, model, lent, self._clock, self._events
+        )

@@ -88,14 +88,7 @@ class Runner:
         """
         if not question.may_be_repeat or (question.sources and self._states_news(question)):
             return None
-        now = self._clock.now()
-        found = self._lookups.peek(question, now)
-        if not isinstance(found, Hit):
-            return None
-        try:
-            return self._serve(question, found, now)
-        except Unrenderable:
-            return None
+        return self._from_memory(question)
 
     def render(self, entry: Entry, shape: Shape) -> bytes:
         """Return the body of ``entry`` in ``shape``. See `Renderings.of`."""
@@ -171,6 +164,22 @@ class Runner:
                 # Others go on with the old value; this request is judged by its own.
                 self._events.emit(Degraded("sources", str(error)))
 
+    def _from_memory(self, question: Question, before: tuple[str, ...] = ()) -> Served | None:
+        """Serve what this worker's memory has, if that is fresh and fits.
+
+        Args:
+            question: May be answered by the layers.
+            before: What they have said so far.
+        """
+        now = self._clock.now()
+        found = self._lookups.peek(question, now)
+        if not isinstance(found, Hit):
+            return None
+        try:
+            return self._serve(question, replace(found, before=before) if before else found, now)
+        except Unrenderable:
+            return None
+
     def _serve(self, question: Question, found: Hit | Stale, now: float) -> Served:
         entry = found.entry
         body = self._renderings.of(entry, question.shape)
@@ -194,9 +203,13 @@ class Runner:
 
         A follower whose leader failed, or who cannot use the reply, asks once more, as leader or
         behind another one than ``after``; a follower that has waited too long, or cannot use the
-        second reply either, makes a call of its own.
+        second reply either, makes a call of its own. None is made for what has come into memory
+        while the layers were asked, or another flight was followed.
         """
-        flight, leads = self._board(ask, step, after)
+        boarded = self._board(ask, step, after)
+        if isinstance(boarded, Served):
+            return boarded
+        flight, leads = boarded
         may_ask_again = after is None and not leads
         spare = may_ask_again or step.fallback is not None
         try:
@@ -247,11 +260,19 @@ class Runner:
         async with asyncio.timeout(self._max_wait_seconds):
             return await reader.head()
 
-    def _board(self, ask: Ask, step: Forward, after: Flight | None) -> tuple[Flight, bool]:
-        """Return a flight to read, and whether it was launched for this request."""
+    def _board(self, ask: Ask, step: Forward, after: Flight | None) -> tuple[Flight, bool] | Served:
+        """Return a flight to read, and whether it was launched for this request.
+
+        Or the answer that came meanwhile. Nothing is waited for: what is looked at here, a moment
+        before the launch, nobody else can change.
+        """
         flight = self._flights.to_join(ask.question) if step.share else None
         if flight is not None and flight is not after:
             return flight, False
+        if ask.question.may_be_repeat:
+            served = self._from_memory(ask.question, trail_of(step.outcome))
+            if served is not None:
+                return served
         return self._flights.launch(ask, may_fill=step.fill, share=step.share), True
 
     def _refresh(self, ask: Ask) -> None:

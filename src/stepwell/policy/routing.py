@@ -3,13 +3,13 @@
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
 from stepwell.core.errors import ConfigError, RequestError
-from stepwell.core.names import Endpoint
-from stepwell.policy.classes import RequestClass
+from stepwell.core.names import Endpoint, LayerName
+from stepwell.policy.classes import RequestClass, stricter
 from stepwell.policy.classifier import Suggestion
 from stepwell.policy.text import Body, last_user_text, system_text
 from stepwell.wire.controls import Controls
@@ -18,6 +18,7 @@ Classify = Callable[[Endpoint, Body], Suggestion]
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _WHOLE_TEXT = 1 << 62
+_NAMED = "named by the request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,9 @@ def choose_class(
 ) -> ChosenClass:
     """Choose the class of a request: its own word, the first route, the classifier, ``general``.
 
+    A class that the request names keeps the level and the shadow mode of the class it would have
+    had without, where these are stricter: a caller can only tighten them.
+
     Args:
         controls: What the request says.
         routes: The operator's rules, in order.
@@ -134,7 +138,32 @@ def choose_class(
         named = classes.get(controls.request_class)
         if named is None:
             raise _unknown_class(controls.request_class, classes)
-        return ChosenClass(named, "request", "named by the request")
+        if LayerName.SEMANTIC not in named.layers:  # It has no use for a level.
+            return ChosenClass(named, "request", _NAMED)
+        return _named_class(named, _unnamed_class(routes, classes, endpoint, body, classify))
+    return _unnamed_class(routes, classes, endpoint, body, classify)
+
+
+def _named_class(named: RequestClass, own: ChosenClass) -> ChosenClass:
+    """Return the class that a request names, no looser than its ``own``."""
+    kept = own.request_class
+    level, shadow = stricter(named.level, kept.level), named.shadow or kept.shadow
+    if (level, shadow) == (named.level, named.shadow):
+        return ChosenClass(named, "request", _NAMED)
+    tightened = [f"level {level}"] if level != named.level else []
+    if shadow != named.shadow:
+        tightened.append("shadow mode")
+    why = f"{_NAMED}; {' and '.join(tightened)} of {kept.name}, by {own.by}: {own.why}"
+    return ChosenClass(replace(named, level=level, shadow=shadow), "request", why)
+
+
+def _unnamed_class(
+    routes: Sequence[Route],
+    classes: Mapping[str, RequestClass],
+    endpoint: Endpoint,
+    body: Body,
+    classify: Classify | None,
+) -> ChosenClass:
     for position, route in enumerate(routes):
         if route.matches(endpoint, body):
             return ChosenClass(classes[route.request_class], "route", f"routes[{position}]")

@@ -1,7 +1,5 @@
 """A closer look at the best candidate: token by token, by the embedder's own states."""
 
-import asyncio
-
 from stepwell.core.clock import Clock
 from stepwell.core.errors import EmbeddingError
 from stepwell.core.events import Degraded
@@ -14,6 +12,10 @@ from stepwell.semantic.acceptance.verdict import Refused
 
 COMPARISON = "comparison"
 """What refuses a match that does not look the same from nearby."""
+
+LEAST_SHARE = 0.25
+"""Of the lookup's time that a comparison has in any case. A text that can be compared is short, so
+what came before took that long only if the loop was busy, and not the embedder."""
 
 
 class Comparison:
@@ -61,10 +63,10 @@ class Comparison:
         if asked == match.text:
             return None
         try:
-            async with asyncio.timeout(self._left(started)):
-                score = await self._comparer.score(asked, match.text)
-        except (EmbeddingError, TimeoutError) as error:
-            self._events.emit(Degraded("semantic.comparison", str(error) or "late"))
+            left = self._left(started)
+            score = await self._comparer.score(asked, match.text, within_seconds=left)
+        except EmbeddingError as error:
+            self._events.emit(Degraded("semantic.comparison", str(error)))
             return Refused(COMPARISON, "not compared: the embedder failed, or was late")
         if score is None:
             least = self._levels.min_similarity[level]
@@ -77,4 +79,5 @@ class Comparison:
     def _left(self, started: float) -> float | None:
         if self._budget_seconds is None:
             return None
-        return max(0.0, self._budget_seconds - (self._clock.monotonic() - started))
+        left = self._budget_seconds - (self._clock.monotonic() - started)
+        return max(self._budget_seconds * LEAST_SHARE, left)

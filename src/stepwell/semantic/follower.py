@@ -85,7 +85,7 @@ class FeedReader(Protocol):
     """Who reads the feed, and calls `SemanticFollower.apply`; the exact layer."""
 
     async def catch_up(self) -> bool:
-        """Read what changed; return whether all that is in force is known."""
+        """Read what changed; return whether what is held may be served."""
         ...
 
     def position(self) -> Position:

@@ -22,9 +22,11 @@ from stepwell.policy.compatibility import TEMPERATURE_TOLERANCE, is_compatible
 from stepwell.semantic.acceptance.verdict import Acceptance, Pair, Refused
 from stepwell.semantic.comparison import Comparison
 from stepwell.semantic.denials import Denials
-from stepwell.semantic.hurried_opinion import OPINION, HurriedOpinion
 from stepwell.semantic.index.point import Candidate, Group, Point
+from stepwell.semantic.opinions import Opinions
+from stepwell.semantic.shared import Shared
 from stepwell.semantic.valve.reading import Reading, read
+from stepwell.semantic.valve.reordered import is_reordered
 
 MAX_CANDIDATES = 8
 """Neighbours looked at. The first that is accepted is served; beyond a few, none would be."""
@@ -92,7 +94,7 @@ class SemanticLayer:
         events: EventSink,
         tolerances: Tolerances,
         comparison: Comparison | None = None,
-        opinion: HurriedOpinion | None = None,
+        opinions: Opinions | None = None,
     ) -> None:
         """Put the parts together.
 
@@ -105,7 +107,7 @@ class SemanticLayer:
             events: Hears how lookups went, and of failures.
             tolerances: What may differ.
             comparison: Looks closer at what all else accepts, if the embedder can.
-            opinion: Has the last word on what all else accepts, if it is wanted.
+            opinions: Have the last word on what all else accepts, if they are wanted.
         """
         self._embedder = embedder
         self._index = index
@@ -115,7 +117,8 @@ class SemanticLayer:
         self._events = events
         self._tolerances = tolerances
         self._comparison = comparison
-        self._opinion = opinion
+        self._opinions = opinions
+        self._walks = Shared[tuple[Phrasing, Terms], Match | NoMatch]()
         self._learning: set[asyncio.Task[None]] = set()
         self._kept = functools.lru_cache(maxsize=MAX_READINGS)(read)
 
@@ -124,10 +127,13 @@ class SemanticLayer:
 
         Cost: one embedding, one search, and some 30 us for each near candidate, 150 us if
         it was not read before; for a match, the comparison and the second opinion, if they are
-        wanted.
+        wanted. Of who looks for the same at the same time, one pays that, and the others 5 us.
         """
         started = self._clock.monotonic()
-        found = await self._find(phrasing, terms, started)
+        walk = functools.partial(self._find, phrasing, terms, started)
+        found = await self._walks.of((phrasing, terms), walk)
+        if isinstance(found, Match):
+            found = self._unless_denied(phrasing, found)
         outcome = "match" if isinstance(found, Match) else found.outcome
         seconds = self._clock.monotonic() - started
         self._events.emit(SemanticLookup(outcome, terms.level, found.similarity, seconds))
@@ -148,18 +154,23 @@ class SemanticLayer:
         doubt = await self._doubt(phrasing, terms, chosen, started)
         return chosen if doubt is None else self._no_match(doubt, chosen)
 
+    def _unless_denied(self, phrasing: Phrasing, match: Match) -> Match | NoMatch:
+        """Return ``match`` unless somebody said meanwhile that it is wrong."""
+        refused = self._denied(phrasing, match)
+        return match if refused is None else self._no_match(refused, match)
+
     async def _doubt(
         self, phrasing: Phrasing, terms: Terms, match: Match, started: float
     ) -> Refused | None:
         """Return what those have against a match who cost too much to be asked of every one."""
-        if self._comparison is not None:
+        is_reordered_only = is_reordered(self._read(phrasing.text), self._read(match.text))
+        if self._comparison is not None and not is_reordered_only:
             doubt = await self._comparison.doubt(phrasing.text, match, terms.level, started)
             if doubt is not None:
                 return doubt
-        if self._opinion is None:
+        if self._opinions is None:
             return None
-        told = await self._opinion.doubt(phrasing.text, match.text, terms.respondent)
-        return None if told is None else Refused(OPINION, f"second opinion: {told}")
+        return await self._opinions.doubt(phrasing, match.text, terms.respondent)
 
     async def _search(self, partition: Partition, vector: Vector) -> Sequence[Candidate]:
         """Return the nearest points; a search that would keep the loop is done on a thread."""
@@ -214,9 +225,9 @@ class SemanticLayer:
         self, phrasing: Phrasing, asked: Reading, terms: Terms, candidate: Candidate
     ) -> Refused | None:
         """Return why ``candidate`` must not answer; ``None`` if nothing speaks against it."""
-        denied = self._denials.forbids(phrasing.partition, phrasing.text, candidate.text)
-        if denied or candidate.similarity <= self._denials.floor(candidate.key):
-            return Refused("denied", "was said to be wrong here")
+        denied = self._denied(phrasing, candidate)
+        if denied is not None:
+            return denied
         if not is_compatible(
             phrasing.temperature, candidate.temperature, self._tolerances.temperature
         ):
@@ -224,6 +235,12 @@ class SemanticLayer:
         pair = Pair(candidate.key, asked, self._read(candidate.text), candidate.similarity)
         verdict = self._acceptance.judge(pair, terms.level, terms.min_similarity)
         return verdict if isinstance(verdict, Refused) else None
+
+    def _denied(self, phrasing: Phrasing, found: Candidate | Match) -> Refused | None:
+        denied = self._denials.forbids(phrasing.partition, phrasing.text, found.text)
+        if denied or found.similarity <= self._denials.floor(found.key):
+            return Refused("denied", "was said to be wrong here")
+        return None
 
     def _read(self, text: str) -> Reading:
         """Return the reading of ``text``, the same one as long as it is kept."""

@@ -18,7 +18,7 @@ from stepwell.core.ports import EvictionPolicy
 from stepwell.core.vectors import Embedder, Vector
 from stepwell.keys.pair import pair_of
 from stepwell.policy.compatibility import TEMPERATURE_TOLERANCE
-from stepwell.semantic.acceptance.boundary import Prior
+from stepwell.semantic.acceptance.calibration import Calibration
 from stepwell.semantic.acceptance.verdict import Acceptance
 from stepwell.semantic.acceptance.verified import Boundaries
 from stepwell.semantic.comparison import Comparison
@@ -27,6 +27,9 @@ from stepwell.semantic.evidence import Evidence
 from stepwell.semantic.index.point import Candidate, Group, Point
 from stepwell.semantic.layer import SemanticLayer, Tolerances
 from stepwell.study.texts import Block, Neighbours, Place, Texts
+
+NEVER_CACHED = "not cached"
+"""Why a question is not served that nobody may store or answer."""
 
 _NOBODY = Group(Namespace(bytes(16)), "", "")
 _START = Position(0)
@@ -52,6 +55,16 @@ class Question:
     """How long its answer is fresh; 0: it is not stored."""
     answer: str = ""
     """What the right answer is called, where that is known: two questions may share one."""
+    layers: frozenset[LayerName] = frozenset((LayerName.EXACT, LayerName.SEMANTIC))
+    """Who may answer as its class has it; counts only in `as_ruled`."""
+
+    def as_ruled(self) -> "Question":
+        """Return the question as a cache sees it that keeps to the request classes."""
+        return replace(
+            self,
+            phrasing=self.phrasing if LayerName.SEMANTIC in self.layers else None,
+            ttl_seconds=self.ttl_seconds if self.layers else 0.0,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +93,8 @@ class Semantics:
 
     decide_by: Callable[[Boundaries], Acceptance]
     """Makes what decides about candidates, from what judged hits say of their entries."""
-    prior: Prior
-    """What is believed of an entry of which no hit was judged."""
+    calibration: Calibration
+    """What the levels mean, and what is believed of an entry of which no hit was judged."""
     texts: Texts
     """Those of the stream."""
     comparison: Comparison | None = None
@@ -201,7 +214,7 @@ class Arm:
 
     async def _find(self, question: Question) -> Served | NotServed:
         if question.ttl_seconds <= 0:
-            return NotServed("not cached")
+            return NotServed(NEVER_CACHED)
         stored = self._stored.get(question.key)
         if stored is not None:
             return Served(LayerName.EXACT, stored, 1.0)
@@ -323,7 +336,7 @@ class _Semantic:
     """The semantic layer of one arm: which texts are stored, and what was judged."""
 
     def __init__(self, semantics: Semantics, clock: StreamClock) -> None:
-        evidence = Evidence(semantics.prior)
+        evidence = Evidence(semantics.calibration.prior)
         self.texts = semantics.texts
         self.index = _HeldIndex(semantics.texts)
         self._denials = Denials()

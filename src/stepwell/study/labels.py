@@ -14,7 +14,9 @@ from stepwell.keys.cache_key import KeyScheme
 from stepwell.semantic.acceptance.calibration import Compared
 from stepwell.semantic.comparison import COMPARISON
 from stepwell.semantic.valve.difference import Difference
+from stepwell.semantic.valve.language import CHINESE, ENGLISH, language_of
 from stepwell.semantic.valve.reading import Reading, read
+from stepwell.semantic.valve.reordered import is_reordered
 from stepwell.semantic.valve.valve import difference
 from stepwell.study.blocks import blocks
 from stepwell.study.remembering import Embedded, RememberingEmbedder
@@ -41,7 +43,7 @@ class Measured:
     refused_by: str | None
     """The kind of difference that the valve finds."""
     language: str
-    """As the row says; else ``zh`` or ``other``, by the words."""
+    """As the row says; else ``en``, ``zh`` or ``other``, by the words."""
     request_class: str
     """As the row says, or empty."""
     category: str
@@ -152,6 +154,8 @@ async def _scored(pair: Measured | str, comparer: Comparer | None) -> Measured |
     """Return the pair with its score, if it needs one."""
     if comparer is None or isinstance(pair, str) or pair.refused_by is not None:
         return pair
+    if is_reordered(*map(read, pair.texts)):
+        return replace(pair, score=1.0)  # Nobody compares them: see there.
     try:
         return replace(pair, score=await comparer.score(*pair.texts))
     except EmbeddingError:
@@ -159,7 +163,10 @@ async def _scored(pair: Measured | str, comparer: Comparer | None) -> Measured |
 
 
 def _language(reading: Reading) -> str:
-    return "zh" if reading.is_chinese else "other"
+    return _CODES.get(reading.fact(language_of), "other")
+
+
+_CODES = {ENGLISH: "en", CHINESE: "zh"}
 
 
 def _name(value: object) -> str:

@@ -11,7 +11,7 @@ from stepwell.policy.intervals import Interval, needed_for, wilson
 from stepwell.study.curve import Curve, CurvePoint, draw
 from stepwell.study.labels import Measured
 from stepwell.study.statistics import clusters_of
-from stepwell.study.terminal import plain
+from stepwell.study.terminal import digits, plain
 
 TARGETS: Mapping[Level, float] = {"strict": 0.99, "general": 0.95, "faq": 0.9}
 """Of a hundred answers given to other words, how many must be right."""
@@ -38,11 +38,25 @@ class Recommendation:
     target: float
     """Least precision."""
     similarity: float
+    in_force: float
+    """The similarity of today."""
     point: CurvePoint | None
     """What it does; ``None`` if the labels show no similarity to be enough."""
     held_out: HeldOut | None
     """``None`` as above, or where a part of the labels is too small to choose by."""
     why: str
+
+    @property
+    def short(self) -> str:
+        """Why, in a few words."""
+        if self.point is not None:
+            return f"{self.target:.1%} right"
+        if self.similarity == self.in_force:
+            return "not shown by the labels; as in force"
+        return (
+            f"not shown by the labels; raised from {digits(self.in_force)} to what a looser level"
+            " needs"
+        )
 
 
 def recommend(
@@ -53,7 +67,8 @@ def recommend(
     """Return for each level the least similarity whose precision is surely the target or more.
 
     Surely: by the lower end of the 95 % interval, of Wilson's or the clusters', whichever is
-    lower. Where the labels do not show it for any, what is in force stays.
+    lower. Where the labels do not show it for any, what is in force stays, unless that is less
+    than a looser level is shown to need: levels that are not in order are no settings.
 
     Args:
         pairs: The labelled pairs, as each level sees them.
@@ -81,18 +96,18 @@ def _recommend(
     found = choose(curve, target)
     if found is None:
         similarity = max(in_force, least)
-        why = f"{_what_is_missing(curve, target)} What is in force stays."
-        return Recommendation(level, target, similarity, None, None, why)
+        why = f"{_what_is_missing(curve, target)} {_what_becomes_of(in_force, least)}"
+        return Recommendation(level, target, similarity, in_force, None, None, why)
     held_out = _held_out(pairs, target)
     if found.similarity < least:
         raised = next((p for p in curve.points if p.similarity >= least), found)
-        why = f"{found.similarity:.3f} would do, but a looser level needs {least:.3f}."
-        return Recommendation(level, target, least, raised, held_out, why)
+        why = f"{digits(found.similarity)} would do, but a looser level needs {digits(least)}."
+        return Recommendation(level, target, least, in_force, raised, held_out, why)
     why = (
         f"The least similarity at which {found.right:,} of {found.hits:,} hits are right,"
         f" so {found.sure:.1%} or more at 95 % confidence."
     )
-    return Recommendation(level, target, found.similarity, found, held_out, why)
+    return Recommendation(level, target, found.similarity, in_force, found, held_out, why)
 
 
 def choose(curve: Curve, target: float) -> CurvePoint | None:
@@ -121,6 +136,16 @@ def _what_is_missing(curve: Curve, target: float) -> str:
         f"No similarity is enough: the surest has {best:.1%} or more."
         f" {target:.1%} takes at least {needed:,} hits without a single error;"
         " label more pairs of the most similar kind, or look at what is wrong among them."
+    )
+
+
+def _what_becomes_of(in_force: float, least: float) -> str:
+    """Say what a level is that the labels do not show."""
+    if in_force >= least:
+        return "What is in force stays."
+    return (
+        f"What is in force, {digits(in_force)}, cannot stay: a looser level needs {digits(least)},"
+        " and a stricter one must not ask for less."
     )
 
 
@@ -173,9 +198,6 @@ def as_toml(recommendations: Sequence[Recommendation], model_id: str, labels: in
         f"# Chosen by stepwell tune from {labels:,} labelled pairs, for the embedder",
         f"# {plain(model_id, _MAX_NAME)}",
     ]
-    lines += [
-        f"# {r.level}: {'not shown by the labels' if r.point is None else f'{r.target:.1%} right'}"
-        for r in recommendations
-    ]
-    levels = {r.level: round(r.similarity, 3) for r in recommendations}
+    lines += [f"# {r.level}: {r.short}" for r in recommendations]
+    levels = {r.level: r.similarity for r in recommendations}
     return "\n".join(lines) + "\n" + tomli_w.dumps({"semantic": {"levels": levels}})

@@ -1,5 +1,6 @@
 """Files that are there whole, or not at all."""
 
+import errno
 import os
 import re
 import tempfile
@@ -39,6 +40,32 @@ def written_aside(path: Path) -> Iterator[BinaryIO]:
             yield file
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def check_writable(path: Path) -> None:
+    """Find out whether `written_aside` could write ``path`` now. Changes nothing there.
+
+    Raises:
+        ConfigError: It could not.
+    """
+    try:
+        descriptor = _own_descriptor(path)
+        if descriptor is not None:
+            os.fstat(descriptor)
+        elif path.exists() and not path.is_file():
+            # Not opened: a pipe would wait for its reader.
+            _check_special(path)
+        else:
+            tempfile.TemporaryFile(dir=path.resolve().parent).close()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def _check_special(path: Path) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 @contextmanager

@@ -107,6 +107,9 @@ class RememberingEmbedder:
         """Texts that the embedder was asked for."""
         self.failed = 0
         """Of those, how many it failed at."""
+        self.failure: EmbeddingError | None = None
+        """How it failed first."""
+        self._has_vectors = False
 
     @property
     def model_id(self) -> str:
@@ -119,7 +122,11 @@ class RememberingEmbedder:
         return self._embedder.dimensions
 
     async def all_of(self, texts: Iterable[str]) -> dict[str, Embedded]:
-        """Return what each of ``texts`` is embedded as; each is asked for once, a few at a time."""
+        """Return what each of ``texts`` is embedded as; each is asked for once, a few at a time.
+
+        Raises:
+            EmbeddingError: The embedder has failed at every text so far: there is none.
+        """
         wanted = dict.fromkeys(texts)
         found: dict[str, Embedded] = {
             text: self._recalled(text) for text in wanted if text in self._known
@@ -135,6 +142,8 @@ class RememberingEmbedder:
         ]
         for part in await asyncio.gather(*map(self._ask, parts)):
             found.update(part)
+        if self.failure is not None and not self._has_vectors:
+            raise EmbeddingError(f"nothing can be embedded: {self.failure}") from self.failure
         return found
 
     def close(self) -> None:
@@ -145,27 +154,40 @@ class RememberingEmbedder:
     async def _ask(self, texts: Sequence[str]) -> dict[str, Embedded]:
         async with self._free:
             self.embedded += len(texts)
+            if self.failure is not None and self._is_hopeless():
+                return {text: self._note(self.failure) for text in texts}
             try:
                 embeddings = await self._embedder.embed(texts)
             except EmbeddingError as error:
                 if len(texts) > 1:
                     # One of them may be at fault, and the others are not.
                     return await self._one_by_one(texts)
-                self.failed += 1
-                return {texts[0]: error}
+                return {texts[0]: self._note(error)}
         return dict(self._keep(_taken_apart(texts, embeddings)))
 
     async def _one_by_one(self, texts: Sequence[str]) -> dict[str, Embedded]:
         found: dict[str, Embedded] = {}
         for text in texts:
+            if self.failure is not None and self._is_hopeless():
+                found[text] = self._note(self.failure)
+                continue
             try:
                 fresh = _taken_apart([text], await self._embedder.embed([text]))
             except EmbeddingError as error:
-                self.failed += 1
-                found[text] = error
+                found[text] = self._note(error)
                 continue
             found.update(self._keep(fresh))
         return found
+
+    def _note(self, error: EmbeddingError) -> EmbeddingError:
+        """Count a failure."""
+        self.failed += 1
+        self.failure = self.failure or error
+        return error
+
+    def _is_hopeless(self) -> bool:
+        """Return whether so much failed before anything went well that nobody need be asked."""
+        return self.failed >= TEXTS_A_CALL and not self._has_vectors
 
     def _keep(self, fresh: dict[str, Vector | Unfit]) -> dict[str, Vector | Unfit]:
         self._remember(fresh)
@@ -179,6 +201,7 @@ class RememberingEmbedder:
 
     def _remember(self, fresh: dict[str, Vector | Unfit]) -> None:
         self._known.update(fresh)
+        self._has_vectors |= not all(isinstance(found, Unfit) for found in fresh.values())
         while len(self._known) > MAX_REMEMBERED:
             self._known.popitem(last=False)
 

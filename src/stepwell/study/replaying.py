@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard, get_args
 
@@ -14,8 +14,9 @@ from stepwell.core.names import LayerName, Level
 from stepwell.core.ports import EvictionPolicy
 from stepwell.core.vectors import Embedder
 from stepwell.policy.intervals import Interval, wilson
-from stepwell.study.arm import Arm, NotServed, Question, Semantics, Served
+from stepwell.study.arm import NEVER_CACHED, Arm, NotServed, Question, Semantics, Served
 from stepwell.study.blocks import blocks
+from stepwell.study.rules import AS_CONFIGURED
 from stepwell.study.statistics import bootstrap
 from stepwell.study.terminal import interval
 from stepwell.telemetry.tables import share, table
@@ -25,6 +26,9 @@ TIMED_LOOKUPS = 300
 
 EXACT_ONLY = "exact only"
 """The name of the cache that has no semantic layer."""
+
+CACHES = (*get_args(Level), AS_CONFIGURED)
+"""All but the last take every question, whatever its request class."""
 
 _PER = 10_000
 
@@ -113,32 +117,34 @@ class Replayer:
     def __init__(
         self,
         semantics: Semantics,
-        levels: Sequence[Level] = get_args(Level),
+        caches: Sequence[str] = CACHES,
         bounds: Bounds | None = None,
         sample_share: float = 0.0,
     ) -> None:
-        """Have empty caches: one for each level, and one without a semantic layer.
+        """Have empty caches, and one more without a semantic layer.
 
         Args:
             semantics: Of every cache.
-            levels: Which.
+            caches: Which, of `CACHES`.
             bounds: Of each; ``None``: they hold all.
             sample_share: Share of the semantic hits that are judged, from which a cache learns.
         """
         self._sample_share = sample_share
         self._texts = semantics.texts
         self._arms: dict[str, Arm] = {}
-        for level in (None, *levels):
-            self._arms[level or EXACT_ONLY] = Arm(
-                None if level is None else semantics,
-                level=level,
+        levels: Mapping[str, Level] = {level: level for level in get_args(Level)}
+        for name in (EXACT_ONLY, *caches):
+            self._arms[name] = Arm(
+                None if name == EXACT_ONLY else semantics,
+                level=levels.get(name),
                 policy=None if bounds is None else bounds.make_policy(),
                 max_entries=0 if bounds is None else bounds.max_entries,
             )
         self._tallies = {name: Tally() for name in self._arms}
         self._sample: list[Question] = []
         self._sampling = random.Random(0)  # noqa: S311  (which lookups are timed)
-        self._drawing = random.Random(0)  # noqa: S311  (which hits are judged)
+        # Of its own for each, so that what one draws does not depend on the others.
+        self._drawing = {name: random.Random(0) for name in self._arms}  # noqa: S311  (which hits are judged)
 
     async def play(self, stream: Iterable[Question], on_progress: Callable[[int], None]) -> None:
         """Ask the questions of ``stream`` in order."""
@@ -159,21 +165,22 @@ class Replayer:
 
     async def _ask(self, question: Question) -> None:
         for name, arm in self._arms.items():
-            arm.advance(question.at)
-            was_there = arm.has_answer(question)
-            outcome = await arm.ask(question)
+            asked = question.as_ruled() if name == AS_CONFIGURED else question
+            arm.advance(asked.at)
+            was_there = arm.has_answer(asked)
+            outcome = await arm.ask(asked)
             tally = self._tallies[name]
-            tally.count(question, outcome, was_there=was_there)
-            if self._is_drawn(outcome):
-                right = outcome.stored.answer == question.answer
-                arm.judge(question, outcome, Verdict.RIGHT if right else Verdict.WRONG)
+            tally.count(asked, outcome, was_there=was_there)
+            if self._is_drawn(outcome, name):
+                right = outcome.stored.answer == asked.answer
+                arm.judge(asked, outcome, Verdict.RIGHT if right else Verdict.WRONG)
                 tally.judged += 1
 
-    def _is_drawn(self, outcome: Served | NotServed) -> TypeGuard[Served]:
+    def _is_drawn(self, outcome: Served | NotServed, name: str) -> TypeGuard[Served]:
         """Return whether what became of a question is judged."""
         if not (isinstance(outcome, Served) and outcome.layer is LayerName.SEMANTIC):
             return False
-        return self._drawing.random() < self._sample_share
+        return self._drawing[name].random() < self._sample_share
 
     def _take_sample(self, question: Question, done: int) -> None:
         """Keep some questions, each with the same chance (Vitter 1985, algorithm R)."""
@@ -295,6 +302,7 @@ def _between(key: str) -> Callable[[dict[str, Any]], str]:
 
 _ROWS: dict[str, Callable[[dict[str, Any]], str]] = {
     "requests": _count("requests"),
+    "never cached": lambda cache: f"{cache['misses_by_reason'].get(NEVER_CACHED, 0):,}",
     "exact hits": _count("exact_hits"),
     "semantic hits": _count("semantic_hits"),
     "hit rate": _share("hit_rate"),

@@ -53,6 +53,12 @@ def interval(found: Interval) -> str:
     return f"{100 * found.low:.1f}-{100 * found.high:.1f} %"
 
 
+def digits(similarity: float) -> str:
+    """Return a level's similarity as it is set: three digits, more only where it has more."""
+    short = f"{similarity:.3f}"
+    return short if float(short) == similarity else f"{similarity}"
+
+
 def plain(text: str, at_most: int) -> str:
     """Return a stranger's text on one line, safe to print: no control characters, not too long."""
     shown = "".join(c if c.isprintable() else " " for c in text[: 4 * at_most])

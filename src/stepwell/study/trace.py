@@ -8,16 +8,16 @@ import numpy as np
 
 from stepwell.core.errors import ConfigError, RequestError
 from stepwell.core.names import Namespace
-from stepwell.keys.cache_key import KeyScheme
 from stepwell.study.arm import Question
-from stepwell.study.requests import MODEL, body_of, endpoint_or_chat
+from stepwell.study.requests import MODEL, body_of
+from stepwell.study.rules import Rules, rule
 
 _ONE_TENANT = Namespace(bytes(16))
 _MILLISECONDS = 1_000.0
 
 
 def questions(
-    rows: Iterable[tuple[str, Mapping[str, Any]]], scheme: KeyScheme, ttl_seconds: float
+    rows: Iterable[tuple[str, Mapping[str, Any]]], rules: Rules, ttl_seconds: float
 ) -> Iterator[Question]:
     """Yield the questions of a trace.
 
@@ -25,7 +25,7 @@ def questions(
         rows: Where each stands, for messages, and the row: ``text`` (or messages, or a body),
             ``answer_key``, and perhaps ``model``, ``system`` and ``t_ms``. Without a time a
             question comes a second after the one before.
-        scheme: Makes the keys.
+        rules: Make the keys, and say which class a question is of.
         ttl_seconds: How long an answer is fresh.
 
     Raises:
@@ -40,16 +40,17 @@ def questions(
         if not isinstance(model, str) or not isinstance(system, str):
             raise ConfigError(f"{place}: 'model' and 'system' are texts.")
         try:
-            body = body_of(row["text"], model=model, system=system)
-            endpoint = endpoint_or_chat(body)
+            ruling = rule(body_of(row["text"], model=model, system=system), rules)
+            asked = (_ONE_TENANT, ruling.endpoint, ruling.body)
             yield Question(
                 number=number,
-                key=scheme.key(_ONE_TENANT, endpoint, body),
-                phrasing=scheme.phrasing(_ONE_TENANT, endpoint, body),
-                level="general",
+                key=rules.scheme.key(*asked),
+                phrasing=rules.scheme.phrasing(*asked),
+                level=ruling.request_class.level,
                 at=last,
                 ttl_seconds=ttl_seconds,
                 answer=str(row["answer_key"]),
+                layers=ruling.layers,
             )
         except RequestError as error:
             raise ConfigError(f"{place}: cannot be asked: {error}") from error

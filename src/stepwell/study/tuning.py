@@ -9,7 +9,7 @@ from stepwell.semantic.acceptance.calibration import Compared
 from stepwell.study.curve import Curve, CurvePoint, draw
 from stepwell.study.labels import Labels, Measured
 from stepwell.study.levels import Kind, Recommendation, by_kind, recommend
-from stepwell.study.terminal import interval, plain, plot
+from stepwell.study.terminal import digits, interval, plain, plot
 from stepwell.telemetry.tables import share, table
 
 _PRINTED_POINTS = 12
@@ -131,6 +131,7 @@ def _recommendation(recommendation: Recommendation) -> dict[str, Any]:
     held_out = recommendation.held_out
     return {
         "similarity": recommendation.similarity,
+        "in_force": recommendation.in_force,
         "shown": recommendation.point is not None,
         "target_precision": recommendation.target,
         "why": recommendation.why,
@@ -248,7 +249,7 @@ def _kind_table(kinds: Sequence[Kind]) -> str:
 def _advice(recommendations: Sequence[Recommendation]) -> str:
     lines = []
     for r in recommendations:
-        lines.append(f"{r.level} ({r.target:.1%} right): {r.similarity:.3f}. {r.why}")
+        lines.append(f"{r.level} ({r.target:.1%} right): {digits(r.similarity)}. {r.why}")
         if r.held_out is not None:
             lines.append(
                 f"  Chosen on four fifths and counted on the other: {r.held_out.right:,} of"

@@ -433,7 +433,7 @@ async def test_a_move_elsewhere_counts_before_anything_is_served(room: Room) -> 
 
 
 async def test_an_invalidation_counts_before_sources_are_read_anew(room: Room) -> None:
-    """A lost thread means both; memory is empty, and nothing put into it meanwhile is found."""
+    """A lost thread means both; memory is empty, and what depends on a source is not fresh."""
     room.layer.keep(ENTRY)
     room.store.sources[TENANT, "faq"] = "v2"
     room.store.change(Lost)
@@ -441,21 +441,23 @@ async def test_an_invalidation_counts_before_sources_are_read_anew(room: Room) -
 
     async def others() -> None:
         seen.append(room.layer.peek(KEY))
-        room.layer.keep(make_entry("made meanwhile", as_of=1))
-        seen.append(room.layer.peek(make_key("made meanwhile")))
+        seen.append(room.layer.source_to_judge_by(TENANT, "faq"))
+        seen.append(room.layer.source_to_judge_by(TENANT, "unset"))
 
     room.store.during["source_values"] = others
     assert await room.layer.lookup(KEY) is None
-    assert seen == [None, None]
-    assert room.layer.source_value(TENANT, "faq") == "v2"
-    assert room.layer.peek(make_key("made meanwhile")) is not None
+    assert seen == [None, "\0", "\0"]
+    assert room.layer.source_to_judge_by(TENANT, "faq") == "v2"
+    assert room.layer.source_to_judge_by(TENANT, "unset") is None
 
 
 @pytest.mark.parametrize("when", ["at the start", "after a lost thread"])
-async def test_without_sources_nothing_is_found(room: Room, when: str) -> None:
-    """Nobody can say what is fresh; every lookup tries to read them again."""
+async def test_without_sources_the_store_is_not_read(room: Room, when: str) -> None:
+    """Nobody can say what of it is fresh; every lookup tries to read them again.
+
+    What was made since is in memory, and fresh unless it depends on a source.
+    """
     room.store.entries[KEY] = ENTRY
-    room.layer.keep(make_entry("in memory", as_of=1))
     room.store.fails["source_values"] = DOWN
     if when == "at the start":
         await room.layer.load_sources()
@@ -463,7 +465,9 @@ async def test_without_sources_nothing_is_found(room: Room, when: str) -> None:
         room.store.change(Lost)
         await room.layer.catch_up()
     assert await room.layer.lookup(KEY) is None
-    assert room.layer.peek(make_key("in memory")) is None
+    room.layer.keep(make_entry("in memory", as_of=room.layer.position()))
+    assert room.layer.peek(make_key("in memory")) is not None
+    assert room.layer.source_to_judge_by(TENANT, "faq") == "\0"
     assert set(room.degraded) == {Degraded("store.disk", "the disk is gone")}
 
     room.store.fails.clear()

@@ -87,7 +87,7 @@ def test_what_is_said_to_us_is_taken_out() -> None:
     assert (question.tags, question.sources) == (("a", "b"), (SourceValue("faq", "v1"),))
     assert (question.request_class.name, question.class_by) == (
         "faq",
-        "request: named by the request",
+        "request: named by the request; level general of general, by default: no rule holds",
     )
     assert set(sent(ask)) == {"model", "messages"}
 

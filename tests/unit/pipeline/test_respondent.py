@@ -112,3 +112,13 @@ async def test_what_is_no_text() -> None:
     chosen, _ = respondents()
     with pytest.raises(UpstreamBroken):
         await chosen.of(ask_of(HandUpstream())).ask("", "\ud800")
+
+
+def test_equal_are_those_of_one_account() -> None:
+    """Whichever of a client's requests lends its connection; another's key is another's."""
+    chosen, _ = respondents()
+    one, same, other = ask_of(HandUpstream()), ask_of(HandUpstream()), ask_of(HandUpstream())
+    other = replace(other, plain_call=replace(other.plain_call, headers=HEADERS[:1]))
+    assert chosen.of(one) == chosen.of(same)
+    assert hash(chosen.of(one)) == hash(chosen.of(same))
+    assert chosen.of(one) != chosen.of(other)

@@ -22,10 +22,11 @@ from support.walk import (
     stream_of,
 )
 
-from stepwell.core.entry import Selector, SourceValue, Usage
+from stepwell.core.entry import Entry, Phrasing, Selector, SourceValue, Usage
 from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamUnreachable
 from stepwell.core.events import Degraded, FillRefused, Result, Stored, UpstreamAnswered
-from stepwell.core.names import EVERYONE, Form
+from stepwell.core.likeness import Match, NoMatch, Terms
+from stepwell.core.names import EVERYONE, CacheKey, Form
 from stepwell.core.outcome import Stale, StaleReason
 from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.flights import Flights
@@ -36,7 +37,7 @@ from stepwell.policy.classes import GENERAL
 from stepwell.stores.alone import Alone
 from stepwell.stores.memory import MemoryStore
 from stepwell.testing.clock import HandClock
-from stepwell.testing.entries import make_namespace
+from stepwell.testing.entries import make_namespace, make_phrasing
 from stepwell.wire.controls import Directives
 from stepwell.wire.shape import Shape
 
@@ -88,6 +89,24 @@ def make_walk(store: Callable[[MemoryStore], Alone] = Alone) -> Walk:
 def walk() -> Walk:
     """A walk with nothing stored and nothing under way."""
     return make_walk()
+
+
+class SlowParaphrases:
+    """Finds nothing, when the test says so."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+
+    async def lookup(self, phrasing: Phrasing, terms: Terms) -> Match | NoMatch:
+        """Wait."""
+        await self.go_on.wait()
+        return NoMatch("opinion", "second opinion: no")
+
+    def learn(self, entry: Entry) -> None:
+        """Learn nothing."""
+
+    def forget(self, key: CacheKey) -> None:
+        """Forget nothing."""
 
 
 async def body_of(served: Served) -> bytes:
@@ -693,3 +712,33 @@ async def test_a_stated_source_is_noted_even_where_the_cache_is_not_asked(walk: 
     await walk.answer(make_question(sources=news, directives=Directives(no_cache=True)))
     assert walk.exact.source_value(make_namespace("tenant"), "faq") == "v1"
     assert (await walk.answer(make_question())).result is Result.HIT
+
+
+async def test_no_call_is_made_for_what_came_while_the_layers_were_asked(walk: Walk) -> None:
+    """Who has waited for a layer looks once more at memory, before it asks the model server."""
+    slow = SlowParaphrases()
+    runner = make_runner(
+        walk.exact, walk.flights, clock=walk.clock, events=walk.events, paraphrases=slow
+    )
+    phrased = make_question(phrasing=make_phrasing("the question"))
+    never_stored = replace(phrased, directives=Directives(no_store=True))
+    fresh = replace(phrased, directives=Directives(min_fresh_seconds=1e6))
+    waiting = [
+        asyncio.create_task(runner.answer(make_ask(question, walk.upstream)))
+        for question in (phrased, never_stored, fresh)
+    ]
+    await settle()
+    await walk.fill(make_question())
+    slow.go_on.set()
+    for served in [await waiting[0], await waiting[1]]:
+        assert (served.result, served.body) == (Result.HIT, completion())
+        assert served.trail == (
+            "exact: miss",
+            "semantic: miss, second opinion: no",
+            "exact: hit in memory",
+        )
+    # What is not fresh enough for its caller is not served to it.
+    await walk.upstream.wait_for_calls(2)
+    walk.upstream.reply(completion("newer"))
+    assert (await waiting[2]).body == completion("newer")
+    assert len(walk.upstream.calls) == 2

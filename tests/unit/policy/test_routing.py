@@ -2,13 +2,14 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from stepwell.core.errors import ConfigError, RequestError
 from stepwell.core.names import Endpoint
-from stepwell.policy.classes import BUILT_IN_CLASSES
+from stepwell.policy.classes import BUILT_IN_CLASSES, GENERAL
 from stepwell.policy.classifier import Suggestion
 from stepwell.policy.routing import Route, choose_class, make_route
 from stepwell.wire.controls import Controls
@@ -52,6 +53,63 @@ def test_the_request_decides_first() -> None:
     """What the request says counts more than routes and classifier."""
     named = Controls(request_class="realtime")
     assert choose(named, route()) == ("realtime", "request", "named by the request")
+
+
+@pytest.mark.parametrize(
+    ("own", "named", "level", "shadow", "kept"),
+    [
+        ({"level": "strict"}, {"level": "faq"}, "strict", False, "level strict"),
+        ({"level": "general"}, {"level": "strict"}, "strict", False, ""),
+        ({"shadow": True}, {}, "general", True, "shadow mode"),
+        ({}, {"shadow": True}, "general", True, ""),
+        (
+            {"level": "strict", "shadow": True},
+            {"level": "general"},
+            "strict",
+            True,
+            "level strict and shadow mode",
+        ),
+    ],
+)
+@pytest.mark.parametrize("by", ["route", "classifier"])
+def test_a_named_class_loosens_nothing(
+    own: dict[str, Any],
+    named: dict[str, Any],
+    level: str,
+    shadow: bool,  # noqa: FBT001
+    kept: str,
+    by: str,
+) -> None:
+    """The stricter level counts, and shadow mode holds if either class has it; it says so."""
+    classes = {
+        "general": GENERAL,
+        "own": replace(GENERAL, name="own", **own),
+        "named": replace(GENERAL, name="named", ttl_seconds=7, **named),
+    }
+    routes = [make_route(0, request_class="own", known_classes=classes)] if by == "route" else []
+    chosen = choose_class(
+        Controls(request_class="named"),
+        routes,
+        classes,
+        Endpoint.CHAT,
+        BODY,
+        lambda *_: Suggestion("own", "seen"),
+    )
+    found = chosen.request_class
+    assert (found.name, found.ttl_seconds, chosen.by) == ("named", 7, "request")
+    assert (found.level, found.shadow) == (level, shadow)
+    whom = "route: routes[0]" if by == "route" else "classifier: seen"
+    why = f"named by the request; {kept} of own, by {whom}" if kept else "named by the request"
+    assert chosen.why == why
+
+
+def test_a_route_loosens() -> None:
+    """It is the operator's word."""
+    classes = {**BUILT_IN_CLASSES, "general": replace(GENERAL, level="strict", shadow=True)}
+    chosen = choose_class(
+        Controls(request_class="faq"), [route()], classes, Endpoint.CHAT, BODY, always_translation
+    )
+    assert chosen.request_class == BUILT_IN_CLASSES["faq"]
 
 
 def test_the_first_route_that_matches_decides_next() -> None:

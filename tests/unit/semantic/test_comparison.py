@@ -1,12 +1,11 @@
 """A closer look at a match: by score, in time, and what cannot be compared."""
 
-import asyncio
 from dataclasses import dataclass
 
 import pytest
 from support.walk import Heard
 
-from stepwell.core.errors import EmbeddingError
+from stepwell.core.errors import EmbeddingError, EmbeddingTimeout
 from stepwell.core.events import Degraded
 from stepwell.core.likeness import Match
 from stepwell.core.names import Level
@@ -24,14 +23,16 @@ MATCH = Match(make_key("stored"), "stored", 0.9)
 
 @dataclass
 class Comparer:
-    """Says what the test says, or never."""
+    """Says what the test says."""
 
     told: float | Exception | None
-    held: bool = False
+    within_seconds: float | None = None
+    """How long the last to ask would have waited."""
 
-    async def score(self, one: str, other: str) -> float | None:
-        if self.held:
-            await asyncio.Event().wait()
+    async def score(
+        self, one: str, other: str, *, within_seconds: float | None = None
+    ) -> float | None:
+        self.within_seconds = within_seconds
         if isinstance(self.told, Exception):
             raise self.told
         return self.told
@@ -68,20 +69,23 @@ async def test_what_cannot_be_compared_must_be_more_similar() -> None:
     assert refused == Refused("comparison", "cannot be compared, and below 0.970")
 
 
-@pytest.mark.parametrize("comparer", [Comparer(EmbeddingError("gone")), Comparer(1.0, held=True)])
-async def test_what_was_not_compared_is_refused(comparer: Comparer) -> None:
+@pytest.mark.parametrize("error", [EmbeddingError("gone"), EmbeddingTimeout("late")])
+async def test_what_was_not_compared_is_refused(error: EmbeddingError) -> None:
     """And told."""
-    refused, failures = await doubt(comparer)
+    refused, failures = await doubt(Comparer(error))
     assert refused is not None
     assert refused.by == "comparison"
     assert failures == 1
 
 
-async def test_it_has_what_is_left_of_the_lookups_time() -> None:
-    """Nothing, if the embedding took it all."""
-    refused, failures = await doubt(Comparer(1.0, held=True), spent=10.0)
-    assert refused is not None
-    assert failures == 1
+@pytest.mark.parametrize(
+    ("spent", "left"), [(0.0, 0.05), (0.01, 0.04), (0.04, 0.0125), (9, 0.0125)]
+)
+async def test_it_has_what_is_left_of_the_lookups_time(spent: float, left: float) -> None:
+    """At least a quarter of it: if it was spent before, the loop was busy, and not the embedder."""
+    comparer = Comparer(1.0)
+    assert await doubt(comparer, spent=spent) == (None, 0)
+    assert comparer.within_seconds == pytest.approx(left)
 
 
 async def test_the_same_words_need_no_comparison() -> None:

@@ -8,13 +8,13 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from support.judges import HandOpinion
 from support.study import HandComparer
-from support.walk import Heard
+from support.walk import Heard, settle
 
 from stepwell.core.entry import Entry
 from stepwell.core.errors import EmbeddingError, UpstreamBroken
 from stepwell.core.events import Degraded, SemanticLookup
-from stepwell.core.judging import Respondent
 from stepwell.core.likeness import Match, NoMatch, Terms
 from stepwell.core.names import CacheKey, Level, PairId
 from stepwell.core.vectors import Embeddings, Unfit, Vector
@@ -27,9 +27,9 @@ from stepwell.semantic.acceptance.verdict import Acceptance
 from stepwell.semantic.acceptance.verified import Verified
 from stepwell.semantic.comparison import Comparison
 from stepwell.semantic.denials import Denials
-from stepwell.semantic.hurried_opinion import HurriedOpinion
 from stepwell.semantic.index.point import Candidate, Point
 from stepwell.semantic.layer import MAX_ROWS_ON_LOOP, SemanticLayer, Tolerances
+from stepwell.semantic.opinions import Opinions
 from stepwell.semantic.valve.reading import Reading, read
 from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import make_entry, make_judgement, make_key, make_phrasing
@@ -137,9 +137,13 @@ def make_comparison(comparer: HandComparer, clock: HandClock, events: Heard) -> 
     return Comparison(comparer, levels, budget_seconds=1.0, clock=clock, events=events)
 
 
+def make_opinions(opinion: HandOpinion, clock: HandClock, events: Heard) -> Opinions:
+    return Opinions(opinion, seconds=0.05, max_per_minute=10, clock=clock, events=events)
+
+
 def make_bench(
     angles: dict[str, float],
-    opinion: HurriedOpinion | None = None,
+    opinion: HandOpinion | None = None,
     acceptance: Acceptance | None = None,
     comparer: HandComparer | None = None,
 ) -> Bench:
@@ -154,7 +158,7 @@ def make_bench(
         events=events,
         tolerances=Tolerances(reuse_similarity=0.7),
         comparison=None if comparer is None else make_comparison(comparer, clock, events),
-        opinion=opinion,
+        opinions=None if opinion is None else make_opinions(opinion, clock, events),
     )
     return Bench(embedder, index, denials, events, layer)
 
@@ -363,25 +367,6 @@ async def test_a_text_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told.count(long) > 1
 
 
-@dataclass
-class HandOpinion:
-    """Says what the test says."""
-
-    told: bool | Exception | None
-    held: bool = False
-    asked: list[tuple[str, str]] = field(default_factory=list)
-
-    async def one_answer(
-        self, asked: str, stored: str, respondent: Respondent | None
-    ) -> bool | None:
-        self.asked.append((asked, stored))
-        if self.held:
-            await asyncio.Event().wait()
-        if isinstance(self.told, Exception):
-            raise self.told
-        return self.told
-
-
 @pytest.mark.parametrize(
     ("opinion", "doubt"),
     [
@@ -395,14 +380,13 @@ class HandOpinion:
 )
 async def test_a_second_opinion(opinion: HandOpinion, doubt: str | None) -> None:
     """Only a clear yes in time lets a match through; else it is near, and a miss."""
-    events = Heard()
-    bench = make_bench({STORED: 0, ASKED: 20}, HurriedOpinion(opinion, seconds=0.05, events=events))
+    bench = make_bench({STORED: 0, ASKED: 20}, opinion)
     await bench.store(STORED)
     found = await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
     assert opinion.asked == [(ASKED, STORED)]
     (told,) = bench.events.of(SemanticLookup)
     assert isinstance(told, SemanticLookup)
-    assert len(events.of(Degraded)) == (doubt == "failed")
+    assert len(bench.events.of(Degraded)) == (doubt == "failed")
     if doubt is None:
         assert isinstance(found, Match)
         assert told.outcome == "match"
@@ -417,7 +401,7 @@ async def test_what_is_refused_needs_no_second_opinion() -> None:
     opinion = HandOpinion(told=False)
     bench = make_bench(
         {STORED: 0, "near": 1, ASKED: 40, "other": 3},
-        HurriedOpinion(opinion, seconds=1.0, events=Heard()),
+        opinion,
     )
     await bench.store(STORED)
     await bench.store("near")
@@ -433,7 +417,7 @@ async def test_the_best_candidate_is_compared() -> None:
     comparer = HandComparer({STORED: 0.7, "close": 0.3})
     bench = make_bench(
         {STORED: 0, ASKED: 20, "close": 91, "closer": 92, "far": 180},
-        HurriedOpinion(opinion, seconds=1.0, events=Heard()),
+        opinion,
         comparer=comparer,
     )
     await bench.store(STORED)
@@ -467,3 +451,55 @@ async def test_long_texts_are_not_read_on_the_loop(monkeypatch: pytest.MonkeyPat
         places.clear()
         await bench.layer.lookup(make_phrasing(asked), GENERAL)
         assert {place == threading.get_ident() for place in places} == {on_loop}
+
+
+async def test_who_looks_for_the_same_at_the_same_time_shares_one_walk() -> None:
+    """One embedding, search, comparison and opinion; each lookup is told of, with its own time."""
+    opinion, comparer = HandOpinion(told=True, held=True), HandComparer({STORED: 0.7})
+    bench = make_bench({STORED: 0, ASKED: 20}, opinion, comparer=comparer)
+    await bench.store(STORED)
+    bench.embedder.asked.clear()
+    looking = [
+        asyncio.create_task(bench.layer.lookup(make_phrasing(ASKED), GENERAL)) for _ in range(50)
+    ]
+    await settle()
+    looking.pop(0).cancel()
+    await settle()
+    opinion.say.set()
+    found = await asyncio.gather(*looking)
+    assert isinstance(found[0], Match)
+    assert found == [found[0]] * 49
+    assert bench.embedder.asked == [ASKED]
+    assert len(bench.index.threads) == len(comparer.asked) == len(opinion.asked) == 1
+    assert len(bench.events.of(SemanticLookup)) == 49
+
+
+async def test_who_looks_for_something_else_walks_alone() -> None:
+    """Other words, terms, temperatures or partitions are another lookup."""
+    bench = make_bench({STORED: 0, ASKED: 30, "how can I return shoes": 10})
+    await bench.store(STORED)
+    found = await asyncio.gather(
+        bench.layer.lookup(make_phrasing(ASKED), GENERAL),
+        bench.layer.lookup(make_phrasing(ASKED), Terms("faq")),
+        bench.layer.lookup(make_phrasing(ASKED), Terms("faq", min_similarity=0.87)),
+        bench.layer.lookup(make_phrasing(ASKED, temperature=0.0), Terms("faq")),
+        bench.layer.lookup(make_phrasing(ASKED, partition="other"), Terms("faq")),
+        bench.layer.lookup(make_phrasing("how can I return shoes"), GENERAL),
+    )
+    assert [isinstance(one, Match) for one in found] == [False, True, False, False, False, True]
+
+
+async def test_what_is_said_to_be_wrong_meanwhile_does_not_match() -> None:
+    """Whoever has said so is not served it by a walk that began before."""
+    opinion = HandOpinion(told=True, held=True)
+    bench = make_bench({STORED: 0, ASKED: 20}, opinion)
+    entry, phrasing = await bench.store(STORED), make_phrasing(ASKED)
+    before = asyncio.create_task(bench.layer.lookup(phrasing, GENERAL))
+    await settle()
+    bench.denials.note(make_judgement(pair_of(phrasing.partition, ASKED, STORED), entry.key, 0.5))
+    after = asyncio.create_task(bench.layer.lookup(phrasing, GENERAL))
+    await settle()
+    opinion.say.set()
+    for found in await asyncio.gather(before, after):
+        assert isinstance(found, NoMatch)
+        assert found.outcome == "denied"

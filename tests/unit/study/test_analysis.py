@@ -8,25 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.study import SCHEME, AngleEmbedder, semantics
+from support.study import RULES, AngleEmbedder, semantics
 
 from stepwell.core.names import Endpoint
-from stepwell.policy.classes import BUILT_IN_CLASSES
 from stepwell.study.analysis import findings as findings_module
 from stepwell.study.analysis.analyzer import Analyzer
 from stepwell.study.analysis.figures import figures
-from stepwell.study.analysis.findings import AS_CONFIGURED, EXACT, Run
+from stepwell.study.analysis.findings import EXACT, Run
 from stepwell.study.analysis.looks import KEPT, marked
 from stepwell.study.analysis.page import as_html
 from stepwell.study.analysis.popular import Popular
 from stepwell.study.analysis.prefixes import BLOCK_BYTES, Prefixes
 from stepwell.study.analysis.recent import Recent
-from stepwell.study.analysis.taking import Rules
+from stepwell.study.analysis.svg import Series, stacked_bars
 from stepwell.study.analysis.text import as_text
 from stepwell.study.lines import LineFile
+from stepwell.study.rules import AS_CONFIGURED
 from stepwell.telemetry.prices import ModelPrice, Prices
 
-RULES = Rules(SCHEME, BUILT_IN_CLASSES, ())
 PRICES = Prices("EUR", {"m": ModelPrice(1_000_000, 2_000_000)})
 START = 1_700_000_000.0
 
@@ -87,6 +86,50 @@ async def test_what_each_cache_would_have_saved(tmp_path: Path) -> None:
     assert told["classes"]["general"]["hits"]["general"] == {"exact": 1, "semantic": 1}
     assert told["hours"]["2023-11-14T22:00Z"]["requests"] == 4
     assert told["hours_of_day"][22]["hits"][AS_CONFIGURED] == {"exact": 1, "semantic": 1}
+
+
+async def test_times_without_dates(tmp_path: Path) -> None:
+    """Times that count from a start of their own have no hours of the day, and it is said so."""
+    lines = [{"text": f"a@{n}", "t_ms": n * 3_600_000} for n in range(3)]
+    told = await analyze(tmp_path, lines)
+    assert (told["lines"]["first"], told["lines"]["span_seconds"]) == (None, 7_200.0)
+    assert told["hours_of_day"] == []
+    assert list(told["hours"]) == ["+0 h", "+1 h", "+2 h"]
+    text, html = as_text(told), as_html(told)
+    assert text.startswith("3 requests over 2 h 00 min (by a clock of their own: no dates")
+    assert "1970" not in text + html
+    assert "Requests by hour of the day" not in html
+    assert "Requests by hour, by the log&#x27;s own clock" in html
+
+
+async def test_what_is_not_known_is_no_nought(tmp_path: Path) -> None:
+    """Neither time nor money, where the log and the prices say nothing of them."""
+    told = await analyze(tmp_path, [{"model": "free", "prompt": "a@0"}] * 2)
+    row = re.search("^general .*$", as_text(told), re.MULTILINE)
+    assert row is not None
+    assert row[0].split()[-2:] == ["-", "-"]
+    assert "<td>-</td><td>-</td></tr>" in as_html(told)
+    known = as_text(await analyze(tmp_path, [request("a@0")] * 2))
+    assert re.search(r"^general .* 2 s +7\.00$", known, re.MULTILINE)
+
+
+async def test_pairs_are_cut_where_they_differ(tmp_path: Path) -> None:
+    """Not so that both lines read the same."""
+    same = "word " * 60
+    texts = [f"{same}first thing@0", f"{same}second thing@20"]
+    text = as_text(await analyze(tmp_path, [request(each, n) for n, each in enumerate(texts)]))
+    asked, stored = (line for line in text.splitlines() if "…word" in line)
+    assert asked.endswith("word word second thing@20")
+    assert stored.endswith("word word first thing@0")
+    assert max(len(asked), len(stored)) <= 100
+
+
+def test_axes_count_whole_requests() -> None:
+    """There is no half of one."""
+    drawn = stacked_bars("Requests", ["a"], [Series("exact", "exact", [65])])
+    assert re.findall(r'text-anchor="end">([^<]*)<', drawn) == ["0", "32", "65"]
+    one = stacked_bars("Requests", ["a"], [Series("exact", "exact", [1])])
+    assert re.findall(r'text-anchor="end">([^<]*)<', one) == ["0", "1"]
 
 
 async def test_answers_expire_by_class(tmp_path: Path) -> None:
@@ -180,8 +223,9 @@ async def test_the_pairs_to_look_at(tmp_path: Path) -> None:
     )
     (served,) = told["look_at"]["served"]
     assert (served["asked"], served["stored"]) == ("asked@25", "served@0")
-    too_far = told["look_at"]["not_similar_enough"]
-    assert (too_far[0]["asked"], too_far[0]["stored"]) == ("near@60", "no@90")
+    # What was farther away by much, such as no@90 from served@0, is not among them.
+    (too_far,) = told["look_at"]["not_similar_enough"]
+    assert (too_far["asked"], too_far["stored"]) == ("near@60", "no@90")
     assert sum(told["similarity"]["served"]) == 1
 
 

@@ -1,5 +1,6 @@
 """Files that are there whole, or not at all."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.core.errors import ConfigError
-from stepwell.study.output import written_aside
+from stepwell.study.output import check_writable, written_aside
 
 
 def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
@@ -76,3 +77,27 @@ def test_an_own_stream_is_written_where_it_stands(tmp_path: Path, name: str) -> 
 def test_a_stream_that_is_not_open() -> None:
     with pytest.raises(ConfigError, match="cannot be written"), written_aside(Path("/dev/fd/999")):
         pass
+
+
+@pytest.mark.parametrize("name", ["old", "new", "link"])
+def test_what_can_be_written_is_not_touched(tmp_path: Path, name: str) -> None:
+    """Neither a file that is there, nor one that is not."""
+    (tmp_path / "old").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("nothing yet")
+    check_writable(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "old"]
+    assert (tmp_path / "old").read_bytes() == b"old"
+
+
+def test_what_cannot_be_written_is_known_before(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "a" / "b", tmp_path / "file" / "b", Path("/dev/fd/999")):
+        with pytest.raises(ConfigError, match=f"{path} cannot be written"):
+            check_writable(path)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """Its reader may come when there is something to read."""
+    os.mkfifo(tmp_path / "pipe")
+    check_writable(tmp_path / "pipe")
+    check_writable(Path("/dev/null"))

@@ -1,12 +1,18 @@
 """Pairs of questions, compared through the real layers."""
 
+import re
 from typing import Any
 
 import pytest
 from support.study import SCHEME, AngleEmbedder, placed, semantics
 
+from stepwell.cli.main import main
 from stepwell.core.errors import ConfigError
 from stepwell.core.names import Level
+from stepwell.core.vectors import Unfit
+from stepwell.semantic.acceptance.verdict import TOO_FAR
+from stepwell.semantic.comparison import COMPARISON
+from stepwell.semantic.valve.difference import Kind
 from stepwell.study import pairs as module
 from stepwell.study.pairs import Pairs
 
@@ -106,3 +112,11 @@ async def test_a_file_is_streamed() -> None:
 async def test_a_row_that_is_no_pair_is_named(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="file line 2"):
         await compare(row("a", "b"), bad)
+
+
+def test_the_help_names_all_that_may_refuse(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["pairs", "--help"])
+    said = set(re.findall(r"[\w-]+", capsys.readouterr().out))
+    others = {TOO_FAR, COMPARISON, "temperature", "partition", "words", "embedder"}
+    assert {*map(str, Kind), *map(str, Unfit), *others} <= said

@@ -37,6 +37,24 @@ async def test_a_text_the_embedder_fails_at_takes_no_other_with_it() -> None:
     assert known.failed == 1
 
 
+async def test_an_embedder_that_fails_at_everything_is_given_up() -> None:
+    """With its own reason, and before every text was tried."""
+    embedder = AngleEmbedder()
+    known = RememberingEmbedder(embedder)
+    with pytest.raises(EmbeddingError, match="nothing can be embedded: out of order"):
+        await known.all_of([f"broken {n}" for n in range(10_000)])
+    assert len(embedder.calls) < 100
+
+
+async def test_one_success_is_enough_to_go_on() -> None:
+    """Even one of long ago: then texts may be at fault, and the others are embedded."""
+    known = RememberingEmbedder(AngleEmbedder())
+    await known.all_of(["a@1"])
+    found = await known.all_of([*(f"broken {n}" for n in range(100)), "b@2"])
+    assert isinstance(found["b@2"], np.ndarray)
+    assert (known.failed, str(known.failure)) == (100, "out of order")
+
+
 async def test_another_run_knows_them_from_the_file(tmp_path: Path) -> None:
     first = RememberingEmbedder(AngleEmbedder(), VectorFile(tmp_path, "angles@1", 2))
     before = await first.all_of(["a@30", "unknown", "broken"])

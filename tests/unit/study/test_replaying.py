@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.study import LEVELS, SCHEME, AngleEmbedder, placed, semantics
+from support.study import LEVELS, RULES, AngleEmbedder, placed, semantics
 
 from stepwell.core.errors import ConfigError
 from stepwell.core.judgement import Verdict
@@ -15,7 +15,15 @@ from stepwell.semantic.evidence import MAX_OBSERVATIONS
 from stepwell.stores.eviction.lru import Lru
 from stepwell.study import replaying
 from stepwell.study.arm import Arm, NotServed, Served
-from stepwell.study.replaying import EXACT_ONLY, Bounds, Replay, Replayer, as_json, as_text
+from stepwell.study.replaying import (
+    EXACT_ONLY,
+    Bounds,
+    Replay,
+    Replayer,
+    as_json,
+    as_text,
+)
+from stepwell.study.rules import AS_CONFIGURED
 from stepwell.study.trace import drawn_by_zipf, questions
 
 
@@ -30,7 +38,7 @@ async def play(
     sample_share: float = 0.0,
 ) -> Replay:
     replayer = Replayer(semantics(), bounds=bounds, sample_share=sample_share)
-    await replayer.play(questions(placed(rows), SCHEME, ttl), lambda _: None)
+    await replayer.play(questions(placed(rows), RULES, ttl), lambda _: None)
     return await replayer.result(None)
 
 
@@ -53,6 +61,25 @@ async def test_hits_are_counted_by_layer_and_judged() -> None:
     # Two requests had their answer stored, three had none, and one of those got a wrong one.
     assert (told["reusable"], told["recall_of_reusable"]) == (2, 1.0)
     assert told["false_hit_rate"] == pytest.approx(1 / 3)
+
+
+async def test_classes_count_only_where_it_is_said() -> None:
+    """Levels take every question; as configured, a class that is never cached is not."""
+    found = await play(
+        row("Who is the CEO of Apple? @0", "A"),
+        row("Who is Apple's CEO? @1", "A"),
+        row("Who is Apple's CEO? @1", "A"),
+        row("How do I return shoes? @40", "B"),
+        row("How can I return shoes? @41", "B"),
+    )
+    told = {
+        name: (tally.exact_hits, tally.semantic_hits, tally.refused["not cached"])
+        for name, tally in found.tallies.items()
+    }
+    assert told["faq"] == (0, 3, 0)
+    assert told[EXACT_ONLY] == (1, 0, 0)
+    assert told[AS_CONFIGURED] == (0, 1, 3)
+    assert "never cached" in as_text(found)
 
 
 async def test_what_was_answered_is_not_stored() -> None:
@@ -122,7 +149,7 @@ async def test_judged_hits_move_an_entrys_boundary(
     told = semantics()
     learning = replace(told, decide_by=lambda known: Verified(LEVELS, known, checks=()))
     rows = [row("a@0", "A"), row("b@27", "A"), *(row(f"c{n}@30", "A") for n in range(judgements))]
-    stored, asked, *judged = questions(placed(rows), SCHEME, 1e9)
+    stored, asked, *judged = questions(placed(rows), RULES, 1e9)
     arm = Arm(learning, level="general")
     arm.begin(await told.texts.prepare([q.phrasing for q in (stored, asked) if q.phrasing]))
     await arm.ask(stored)
@@ -136,7 +163,7 @@ async def test_lookups_are_timed_with_the_embedder_itself() -> None:
     embedder = AngleEmbedder()
     replayer = Replayer(semantics(embedder))
     rows = [row(f"{n}@{n}", str(n)) for n in range(20)]
-    await replayer.play(questions(placed(rows), SCHEME, 1e9), lambda _: None)
+    await replayer.play(questions(placed(rows), RULES, 1e9), lambda _: None)
     embedder.calls.clear()
     found = await replayer.result(embedder)
     assert found.times is not None
@@ -146,7 +173,7 @@ async def test_lookups_are_timed_with_the_embedder_itself() -> None:
 
 def test_zipf_draws_answers_by_rank_and_the_same_again() -> None:
     rows = [row(f"{answer}-{n}", str(answer)) for answer in range(50) for n in range(2)]
-    asked = list(questions(placed(rows), SCHEME, 1e9))
+    asked = list(questions(placed(rows), RULES, 1e9))
     drawn = list(drawn_by_zipf(asked, 1.0, 20_000, seed=3))
     counts = [count for _, count in Counter(q.answer for q in drawn).most_common()]
     assert counts[0] / counts[9] == pytest.approx(10, rel=0.25)

@@ -45,6 +45,7 @@ async def labels(*rows: dict[str, Any]) -> list[Measured | str]:
 async def test_rows_are_measured_or_left_out_for_a_reason() -> None:
     found = await labels(
         {"a": "a@0", "b": "b@60", "label": 1, "category": "negation", "class": "faq"},
+        {"a": "comment je puis rendre les chaussures", "b": "et pour une autre", "label": 0},
         {"a": "如何开启通知@1", "b": "如何打开提醒@1", "label": 0},
         {"a": "a", "b": "b", "label": None},
         {"a": "a", "b": " a", "label": 1},
@@ -52,13 +53,15 @@ async def test_rows_are_measured_or_left_out_for_a_reason() -> None:
         {"a": "broken", "b": "a", "label": 1},
         {"a": [{"role": "user", "content": "x"}], "b": {"messages": "x"}, "label": 1},
     )
-    first, second = found[:2]
+    first, french, second = found[:3]
+    assert isinstance(french, Measured)
+    assert french.language == "other"
     assert isinstance(first, Measured)
     assert isinstance(second, Measured)
     assert (first.right, round(first.similarity, 3)) == (True, 0.5)
-    assert (first.category, first.request_class, first.language) == ("negation", "faq", "other")
+    assert (first.category, first.request_class, first.language) == ("negation", "faq", "en")
     assert (second.right, second.language) == (False, "zh")
-    assert found[2:] == [NOT_LABELLED, SAME, "unknown-tokens", "embedder", PARTITION]
+    assert found[3:] == [NOT_LABELLED, SAME, "unknown-tokens", "embedder", PARTITION]
 
 
 COMPARED = Compared(
@@ -185,12 +188,30 @@ def test_levels_stay_in_order() -> None:
     assert found[0].point is None
 
 
+def test_a_level_that_must_rise_says_so_in_text_and_file() -> None:
+    """What is in force stays only where it may: stricter levels ask for as much as looser ones."""
+    in_force: dict[Level, float] = {"strict": 0.9345, "general": 0.1, "faq": 0.1}
+    found = recommend(at_all_levels(clear_cut(0.8, count=40)), TARGETS, in_force)
+    strict, general, faq = found
+    assert faq.point is not None
+    assert (strict.similarity, general.similarity) == (0.9345, faq.similarity)
+    assert strict.why.endswith("What is in force stays.")
+    assert general.why.endswith(
+        f"What is in force, 0.100, cannot stay: a looser level needs {faq.similarity:.3f},"
+        " and a stricter one must not ask for less."
+    )
+    written = as_toml(found, "angles@1", 80)
+    assert "# strict: not shown by the labels; as in force\n" in written
+    assert "# general: not shown by the labels; raised from 0.100 to what a looser" in written
+    assert tomllib.loads(written)["semantic"]["levels"] == {r.level: r.similarity for r in found}
+
+
 def test_the_written_levels_are_settings() -> None:
     pairs = clear_cut(0.8)
     found = recommend(at_all_levels(pairs), TARGETS, LEVELS.min_similarity)
     written = as_toml(found, "model\n[server]\nport = 1 # @x", len(pairs))
     settings = parse_settings(tomllib.loads(written))
-    assert settings.semantic.levels.strict == round(found[0].similarity, 3)
+    assert settings.semantic.levels.strict == found[0].similarity
     assert settings.server.port == 8080
 
 

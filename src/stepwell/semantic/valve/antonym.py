@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 from stepwell.semantic.valve.alignment import is_reversed
 from stepwell.semantic.valve.difference import Difference, Kind
+from stepwell.semantic.valve.hindering import other_aim
 from stepwell.semantic.valve.negation import is_denied
 from stepwell.semantic.valve.opposites import Opposites, opposed, shipped
 from stepwell.semantic.valve.outline import outline
+from stepwell.semantic.valve.phrasal import other_particle
 from stepwell.semantic.valve.reading import Reading
 from stepwell.semantic.valve.settings import reset
 from stepwell.semantic.valve.undone import undone
@@ -33,6 +35,10 @@ def compare_by(opposites: Opposites) -> Callable[[Reading, Reading], Difference 
 def antonym(asked: Reading, stored: Reading) -> Difference | None:
     """Compare by the opposites that come with the package, and by what is done to a thing."""
     found = compare_by(shipped())(asked, stored)
-    if found is None and (words := reset(asked, stored) or undone(asked, stored)) is not None:
-        return Difference(Kind.ANTONYM, *words)
-    return found
+    if found is not None:
+        return found
+    for other in (reset, undone, other_aim, other_particle):
+        words = other(asked, stored)
+        if words is not None:
+            return Difference(Kind.ANTONYM, *words)
+    return None

@@ -1,68 +1,80 @@
-"""Who does it to whom: what I pay my landlord, what my landlord pays me."""
+"""Who does it, to whom, and whose it is: my sister borrows my bike, I borrow my sister's bike."""
 
-from collections.abc import Iterator, Sequence
+from itertools import product
 
+from stepwell.semantic.valve.deeds import PERSONS, Deed, Party
+from stepwell.semantic.valve.deeds_chinese import chinese_deeds
+from stepwell.semantic.valve.deeds_english import english_deeds
 from stepwell.semantic.valve.english import fold
-from stepwell.semantic.valve.outline import Token, outline
-from stepwell.semantic.valve.reading import Reading, Script
+from stepwell.semantic.valve.reading import Reading
 
+_LONGEST = 60
+"""Words; longer texts tell of many deeds."""
+_PERSONS = frozenset(PERSONS.values())
 _DEEDS = frozenset(
     map(
         fold,
         """
         give pay owe tell send lend ask call help sue hire fire love like hate follow teach invite
         trust contact charge refund reimburse notify inform warn email text visit support
-        beat kill attack bite eat chase protect blame thank forgive replace report need affect cause
+        beat kill attack bite eat chase protect blame thank forgive replace report affect cause
         train feed ignore accept reject block represent sell show offer bring buy
         """.split(),
     )
 )
-"""Verbs of which the doer and the one it is done to may change places."""
-_PERSONS = {"i": "i", "me": "i", "you": "you", "we": "we", "us": "we"}
-_PERSONS |= {"he": "he", "him": "he", "she": "she", "her": "she", "they": "they", "them": "they"}
-_BETWEEN = frozenset(
-    "have has had to do does did can could will would should must may might need not ever never "
-    "always often still also the a an my your our his their its this that these please".split()
+_BOTH_WAYS = frozenset(map(fold, "get have marry meet date".split())) | frozenset(
+    "结婚 见面".split()
 )
-"""What may stand between a verb and its doer, or it and the one it is done to."""
-_BE = frozenset("is are was were be been being get got".split())
+"""I get my refund, my refund gets to me."""
 
 
-def deeds(reading: Reading) -> frozenset[tuple[str, str, str]]:
-    """Return the verbs of a text, each with its doer and the one it is done to."""
-    mine = outline(reading)
-    if _DEEDS.isdisjoint(mine.vocabulary):
+def deeds(reading: Reading) -> frozenset[Deed]:
+    """Return what is done in a text."""
+    if len(reading.words) > _LONGEST:
         return frozenset()
-    return frozenset(_deeds(mine.tokens))
-
-
-def _deeds(tokens: Sequence[Token]) -> Iterator[tuple[str, str, str]]:
-    for index, token in enumerate(tokens):
-        if token.fold in _DEEDS:
-            doer = _beside(tokens[:index][::-1])
-            other = _beside(tokens[index + 1 :])
-            if doer and other:
-                yield token.fold, doer, other
-
-
-def _beside(tokens: Sequence[Token]) -> str:
-    """Return the first person or thing of some words; nothing behind a form of "be"."""
-    for token in tokens:
-        if token.text in _PERSONS:
-            return _PERSONS[token.text]
-        if token.text in _BE or token.script is not Script.LATIN:
-            return ""
-        if token.has_content:
-            return token.fold
-        if token.text not in _BETWEEN:
-            return ""
-    return ""
+    return frozenset((chinese_deeds if reading.is_chinese else english_deeds)(reading))
 
 
 def other_doer(asked: Reading, stored: Reading) -> tuple[str, str] | None:
-    """Return who does it to whom, if in the other text that one does it to this one."""
+    """Return a deed, if in the other text those it is about have changed places.
+
+    One of them is a person, or the verb is one of which doer and other are easily exchanged: all
+    else is found by the order of the words.
+    """
     mine, theirs = asked.fact(deeds), stored.fact(deeds)
-    for verb, doer, other in sorted(mine - theirs):
-        if (verb, other, doer) in theirs and (verb, other, doer) not in mine:
-            return f"{doer} {verb} {other}", f"{other} {verb} {doer}"
+    for deed, other in product(sorted(mine - theirs), sorted(theirs - mine)):
+        if deed.verb == other.verb and _have_changed_places(deed, other):
+            return _shown(deed), _shown(other)
     return None
+
+
+def _have_changed_places(mine: Deed, theirs: Deed) -> bool:
+    """Compare two deeds of one verb.
+
+    Doer and the one it is done to: *I call her*, *she calls me*. Doer and owner of the thing: *I
+    see my doctor's notes*, *my doctor sees my notes*. Owner of the doer and the one it is done to:
+    我的狗咬了邻居, 邻居的狗咬了我.
+    """
+    doer, other = mine.doer, mine.other
+    swaps = []
+    if mine.verb not in _BOTH_WAYS:
+        swaps.append(((doer.head, other.head), (theirs.doer.head, theirs.other.head)))
+    if other.head == theirs.other.head:
+        swaps.append(((doer.head, other.owner), (theirs.doer.head, theirs.other.owner)))
+    if doer.head == theirs.doer.head:
+        swaps.append(((doer.owner, other.head), (theirs.doer.owner, theirs.other.head)))
+    return any(
+        one == (second, first)
+        and first != second
+        and all(one)
+        and (mine.verb in _DEEDS or not _PERSONS.isdisjoint(one))
+        for one, (first, second) in swaps
+    )
+
+
+def _shown(deed: Deed) -> str:
+    return f"{_party(deed.doer)} {deed.verb} {_party(deed.other)}"
+
+
+def _party(party: Party) -> str:
+    return f"{party.owner}'s {party.head}" if party.owner else party.head

@@ -18,7 +18,7 @@ am be|is be|are be|was be|were be|been be|being be|has have|had have|having have
 |broke break|broken break|began begin|begun begin|bit bite|bitten bite|bled bleed|blew blow
 |blown blow|dealt deal|drew draw|drawn draw|fed feed|heard hear|lain lie|lying lie|rode ride
 |ridden ride|rose rise|risen rise|sought seek|swore swear|sworn swear|tore tear|torn tear
-|dying die|tying tie|using use|used use|fled flee|hung hang|lit light|withdrew withdraw
+|dying die|died die|tying tie|using use|used use|fled flee|hung hang|lit light|withdrew withdraw
 |withdrawn withdraw|became become|rewrote rewrite|rewritten rewrite|overcame overcome
 |children child|men man|women woman|people person|mice mouse|feet foot|teeth tooth|geese goose
 |bacteria bacterium|criteria criterion|phenomena phenomenon|indices index|analyses analysis

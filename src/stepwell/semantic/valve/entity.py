@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from stepwell.semantic.valve.difference import Difference, Kind
-from stepwell.semantic.valve.names import Mention, Name, Weight, names, plain
+from stepwell.semantic.valve.names import Mention, Name, Weight, mentions, plain
+from stepwell.semantic.valve.part_names import other_part
 from stepwell.semantic.valve.proper import Proper, codes, propers
 from stepwell.semantic.valve.reading import HAN, IDENTIFIER, LATIN, SYMBOL, Reading, Script, Word
+from stepwell.semantic.valve.units import units
 
 
 class Entities(NamedTuple):
@@ -33,6 +35,9 @@ def entity(asked: Reading, stored: Reading) -> Difference | None:
     nouns can be told, the same sentence must not be asked of another noun.
     """
     one, other = asked.fact(_entities), stored.fact(_entities)
+    longer = other_part(asked, stored)
+    if longer is not None:
+        return _difference(*longer)
     if not any(one) and not any(other):
         return _other_noun(asked, stored)
     return (
@@ -50,7 +55,7 @@ def _difference(left: str, right: str) -> Difference | None:
 def _entities(reading: Reading) -> Entities:
     known: dict[Name, Mention] = {}
     taken: set[int] = set()
-    for mention in names().find(reading):
+    for mention in reading.fact(mentions):
         known.setdefault(mention.name, mention)
         if mention.name.weight is not Weight.ALTERNATIVE:
             taken.update(range(mention.first, mention.behind))
@@ -174,7 +179,8 @@ def _alternatives(entities: Entities) -> dict[str, set[str]]:
 def _other_noun(asked: Reading, stored: Reading) -> Difference | None:
     """Return two Chinese nouns if the texts are the same but for them.
 
-    Nouns that share a character mostly mean the same: ``女孩``, ``小女孩``.
+    Nouns that share a character mostly mean the same: ``女孩``, ``小女孩``; and so do units of one
+    name: ``小时``, ``钟头``.
     """
     if not (asked.is_chinese and stored.is_chinese):
         return None
@@ -183,7 +189,8 @@ def _other_noun(asked: Reading, stored: Reading) -> Difference | None:
     if len(right) != 1 or not (left[0].tag.startswith("n") and right[0].tag.startswith("n")):
         return None
     shared = set(left[0].text).intersection(right[0].text)
-    return None if shared else _difference(left[0].text, right[0].text)
+    is_unit = left[0].text in units() and units()[left[0].text] == units().get(right[0].text)
+    return None if shared or is_unit else _difference(left[0].text, right[0].text)
 
 
 def _only_in(reading: Reading, other: Reading) -> list[Word]:

@@ -131,6 +131,11 @@ class Names:
         return Mention(name, index, index + 1) if name else None
 
 
+def mentions(reading: Reading) -> tuple[Mention, ...]:
+    """Return the listed names in a text."""
+    return tuple(names().find(reading))
+
+
 def plain(word: str) -> str:
     """Return a word without the ending of a genitive."""
     return word.removesuffix("'s").removesuffix("'") if "'" in word else word

@@ -17,6 +17,8 @@ _REVERSING = frozenset(
     map(fold, "avoid stop prevent fail refuse quit forbid prohibit ban lack cease deny".split())
 )
 _CAUSING = frozenset(map(fold, "make cause keep start help allow".split()))
+_KEEP = fold("keep")
+_KEPT_FROM = frozenset((_KEEP, "from"))
 _PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non", "mis", "de")
 _COMPARED = 60
 """Words that differ; with more, two texts are not each other's wording."""
@@ -54,6 +56,7 @@ def weak(reading: Reading) -> frozenset[str]:
     mine = outline(reading)
     found = _WEAK_ENGLISH.intersection(mine.vocabulary)
     found |= {word for word in mine.vocabulary if _LIKE_A_DENIAL.match(word)}
+    found |= _KEPT_FROM if mine.vocabulary >= _KEPT_FROM else frozenset()
     if mine.han:
         found |= {word for word in denial_chinese.WEAK if word in mine.han}
     return found
@@ -102,7 +105,9 @@ def _reversed(ours: Outline, others: Outline) -> Difference | None:
     """Return a verb like "avoid" that is all that one text has more than the other."""
     mine, theirs = ours.content - others.content, others.content - ours.content
     for one, other in ((mine, theirs), (theirs, mine)):
-        if len(one) == 1 and one <= _REVERSING and other <= _CAUSING:
+        is_reversed = len(one) == 1 and one <= _REVERSING and other <= _CAUSING
+        # To keep from doing is to avoid it.
+        if is_reversed and not (_KEEP in other and "from" in ours.vocabulary | others.vocabulary):
             return Difference(Kind.NEGATION, " ".join(sorted(mine)), " ".join(sorted(theirs)))
     return None
 

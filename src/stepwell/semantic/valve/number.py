@@ -3,10 +3,10 @@
 import re
 from collections import Counter
 
-from stepwell.semantic.valve.date import lowered
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.quantities import Quantity, has_pair, has_single, quantities
 from stepwell.semantic.valve.reading import HAN, LATIN, Reading, Word
+from stepwell.semantic.valve.sums import shown, sums
 from stepwell.semantic.valve.units import Unit, may_be_one, units
 
 
@@ -21,10 +21,12 @@ def number(asked: Reading, stored: Reading) -> Difference | None:
         missing = _missing(one, other, stored), _missing(other, one, asked)
         if any(missing):
             return Difference(Kind.NUMBER, *missing)
-        found = _other_unit(one, other) or _other_role(one, other) or _other_sum(asked, stored)
+        found = _other_unit(one, other)
         if found is not None:
             return found
-    return _other_measure(asked, stored) or _other_bits(asked, stored)
+    if asked.fact(sums) and stored.fact(sums):
+        return _other_sum(asked, stored)
+    return _other_role(one, other) or _other_measure(asked, stored) or _other_bits(asked, stored)
 
 
 Value = tuple[str, bool]
@@ -61,18 +63,26 @@ def _shown(quantity: Quantity) -> str:
 
 
 def _other_unit(one: tuple[Quantity, ...], other: tuple[Quantity, ...]) -> Difference | None:
-    """Compare the units of numbers that both texts have once."""
-    there = _once(other)
-    for value, quantity in _once(one).items():
-        counterpart = there.get(value)
-        if counterpart is not None and not may_be_one(quantity.unit, counterpart.unit):
-            return Difference(Kind.NUMBER, _shown(quantity), _shown(counterpart))
+    """Compare the units of the numbers that both texts have."""
+    here, there = _by_value(one), _by_value(other)
+    for value in here.keys() & there.keys():
+        lacking = _of_other_unit(here[value], there[value])
+        counterparts = _of_other_unit(there[value], here[value])
+        if lacking and counterparts:
+            return Difference(Kind.NUMBER, _shown(lacking[0]), _shown(counterparts[0]))
     return None
 
 
-def _once(found: tuple[Quantity, ...]) -> dict[Value, Quantity]:
-    counts = Counter(map(_value, found))
-    return {_value(quantity): quantity for quantity in found if counts[_value(quantity)] == 1}
+def _by_value(found: tuple[Quantity, ...]) -> dict[Value, list[Quantity]]:
+    values: dict[Value, list[Quantity]] = {}
+    for quantity in found:
+        values.setdefault(_value(quantity), []).append(quantity)
+    return values
+
+
+def _of_other_unit(of: list[Quantity], there: list[Quantity]) -> list[Quantity]:
+    """Return those of one text whose unit none of the other's can be: 5 g, where that has 5 mg."""
+    return [q for q in of if not any(may_be_one(q.unit, other.unit) for other in there)]
 
 
 def _other_role(one: tuple[Quantity, ...], other: tuple[Quantity, ...]) -> Difference | None:
@@ -113,23 +123,10 @@ def _told(things: Things, thing: str) -> str:
     return f"{' '.join(things[thing])} {thing}"
 
 
-_BETWEEN = re.compile(
-    r"(?<=[\d)一二三四五六七八九十百千万]) ?"
-    r"([+*/×÷^]|-|x|plus|minus|times|divided by|multiplied by|加|减|乘以?|除以)"
-    r" ?(?=[\d(一二三四五六七八九十百千万])"
-)
-_SIGNS = {"plus": "+", "加": "+", "minus": "-", "减": "-", "divided by": "/", "除以": "/", "÷": "/"}
-_SIGNS |= dict.fromkeys(("x", "×", "times", "multiplied by", "乘", "乘以"), "*")
-
-
 def _other_sum(asked: Reading, stored: Reading) -> Difference | None:
-    """Compare the signs between numbers. Where one text has none, words may stand for them."""
-    one, other = asked.fact(_signs), stored.fact(_signs)
-    return Difference(Kind.NUMBER, one, other) if one and other and one != other else None
-
-
-def _signs(reading: Reading) -> str:
-    return "".join(_SIGNS.get(sign, sign) for sign in _BETWEEN.findall(lowered(reading)))
+    """Compare what is reckoned: the order of the numbers says nothing without the operation."""
+    one, other = asked.fact(sums), stored.fact(sums)
+    return Difference(Kind.NUMBER, shown(one), shown(other)) if one != other else None
 
 
 def _other_measure(asked: Reading, stored: Reading) -> Difference | None:
@@ -149,8 +146,10 @@ def _quality(unit: Unit) -> str:
     return "mass" if unit.measures == "volume" else unit.measures
 
 
-_BITS_OR_BYTES = re.compile(r"(?<![A-Za-z])(?:[KMGT]i?([Bb])|k(B))(?=ps\b|/s\b|p/s\b|(?![A-Za-z]))")
-"""``MB`` and ``Mb``. In small letters it may be either."""
+_BITS_OR_BYTES = re.compile(
+    r"(?<![A-Za-z])(?:(?:[KMGT]i?([Bb])|k(B))(?=ps\b|/s\b|p/s\b|(?![A-Za-z]))|[kmgt](b)(?=ps\b))"
+)
+"""``MB`` and ``Mb``. In small letters either, but for ``mbps`` in a text that has capitals."""
 
 
 def _other_bits(asked: Reading, stored: Reading) -> Difference | None:
@@ -159,7 +158,9 @@ def _other_bits(asked: Reading, stored: Reading) -> Difference | None:
 
 
 def _bits_or_bytes(reading: Reading) -> str:
-    found = {small or "B" for small, _ in _BITS_OR_BYTES.findall(reading.prose)}
+    if reading.prose == reading.prose.lower():
+        return ""
+    found = {"".join(sign) for sign in _BITS_OR_BYTES.findall(reading.prose)}
     return {"b": "bits", "B": "bytes"}[found.pop()] if len(found) == 1 else ""
 
 
@@ -171,18 +172,19 @@ def _lacking(units_of_one: frozenset[Unit], others: frozenset[Unit]) -> list[Uni
 
 _ALSO_WORDS = frozenset(
     "second seconds minute minutes stone stones yard yards fold cups cup won bit bits cal min sec "
-    "ton meg gig".split()
+    "ton meg gig bar bars spoon spoons amp amps carat carats chi zhang pascal ampere ohm".split()
 )
 _MIN_LENGTH = {LATIN: 3, HAN: 2}
 """Shorter words are units only behind a number, but for these."""
-_SHORT = frozenset("kg km cm mm ml mg oz lb ft kb gb tb kw".split())
+_SHORT = frozenset("kg km cm mm ml mg ug μg iu cl dl oz lb ft kb gb tb kw kj hz".split())
 
 _BEFORE_TIME = frozenset("a an one per each every many 1".split())
 """Days and years are spoken of in many ways; behind these they are amounts."""
 
 _CHINESE_UNIT = re.compile(
-    "(?:[一每几整]|多少)个?(天|日|周|星期|礼拜|月|年|小时|分钟|斤|公斤|千克|克|吨|磅|盎司|平方米|平米|平方公里"
-    "|亩|公顷|公里|千米|英里|米|厘米|毫米|英尺|英寸|升|毫升|加仑|美元|美金|欧元|英镑|日元|港币|卢布)"
+    "(?:[一每几整]|多少)个?(天|日|周|星期|礼拜|月|年|小时|分钟|斤|公斤|千克|克|毫克|微克|吨|磅|盎司|克拉|平方米|平米"
+    "|平方公里|平方厘米|立方米|立方厘米|亩|公顷|公里|千米|英里|海里|光年|米|厘米|毫米|微米|纳米|英尺|英寸|丈|尺|里(?![面边])"
+    "|升|毫升|加仑|勺|汤匙|茶匙|瓦|千瓦|兆瓦|毫秒|微秒|纳秒|美元|美金|欧元|英镑|日元|港币|卢布)"
 )
 
 

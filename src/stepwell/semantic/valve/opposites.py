@@ -67,10 +67,7 @@ class Opposites:
         self._chinese: dict[str, list[_Entry]] = {}
         self._longest = 0
         for group, line in enumerate(lines):
-            sides = line.split("|")
-            if len(sides) != 2 or not all(side.strip() for side in sides):  # noqa: PLR2004
-                raise ConfigError(f"opposites: {line!r}: expected 'words | words'")
-            for side, words in enumerate(sides):
+            for side, words in enumerate(_sides(line)):
                 for word in words.split(","):
                     self._add(word.strip().casefold(), group, side)
         for entries in self._english.values():
@@ -189,11 +186,29 @@ def read_opposites(path: Path) -> Opposites:
     """Return the opposites in a file of the shipped ones' form.
 
     Raises:
-        ConfigError: The file cannot be read, or a line is not as it must be; names both.
+        ConfigError: The file cannot be read, or a line is not as it must be; names file and line.
     """
     try:
         written = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"opposites: {path} cannot be read: {error}") from error
     own = [line.partition("#")[0].strip() for line in written]
+    for number, line in enumerate(own, 1):
+        try:
+            if line:
+                _sides(line)
+        except ConfigError as error:
+            raise ConfigError(f"opposites: {path} line {number}: {error}") from error
     return Opposites(line for line in own if line)
+
+
+def _sides(line: str) -> list[str]:
+    """Return the words of one side of a group, and of the other.
+
+    Raises:
+        ConfigError: There is no bar, or nothing on one side of it.
+    """
+    sides = line.split("|")
+    if len(sides) != 2 or not all(side.strip() for side in sides):  # noqa: PLR2004
+        raise ConfigError(f"{line!r}; expected 'words | words'")
+    return sides

@@ -10,11 +10,13 @@ from stepwell.semantic.valve.doers import other_doer
 from stepwell.semantic.valve.english import fold
 from stepwell.semantic.valve.exchange import exchanged, places, things
 from stepwell.semantic.valve.inquired import other_asked
+from stepwell.semantic.valve.lending import other_way
 from stepwell.semantic.valve.moved import moved
 from stepwell.semantic.valve.opposites import opposed, shipped
 from stepwell.semantic.valve.outline import Outline, Token, outline
 from stepwell.semantic.valve.reading import HAN, SYMBOL, Reading
 from stepwell.semantic.valve.reference import other_reference
+from stepwell.semantic.valve.sums import sums
 from stepwell.semantic.valve.voice import other_voice
 
 
@@ -180,7 +182,7 @@ def order(asked: Reading, stored: Reading) -> Difference | None:
 
 def _order(asked: Reading, stored: Reading) -> Difference | None:
     mine, theirs = asked.fact(roles), stored.fact(roles)
-    words = other_voice(asked, stored) or other_doer(asked, stored)
+    words = other_voice(asked, stored) or other_doer(asked, stored) or other_way(asked, stored)
     if words:
         return Difference(Kind.ORDER, *words)
     if mine.is_passive != theirs.is_passive:
@@ -215,6 +217,8 @@ def _rebound(asked: Reading, stored: Reading) -> Difference | None:
         return None
     is_short = not (mine.is_long and theirs.is_long)
     if is_short and not (found[0].isdecimal() or _MUTUAL.isdisjoint(mine.folds + theirs.folds)):
+        return None
+    if found[0].isdecimal() and asked.fact(sums):  # Compared with the numbers: 5 plus 3, 3 plus 5.
         return None
     one, other = found
     return _difference((one,), (other,))

@@ -9,7 +9,7 @@ from stepwell.semantic.valve.date import timeless
 from stepwell.semantic.valve.names import plain
 from stepwell.semantic.valve.numerals import NUMBER_WORDS, ORDINALS
 from stepwell.semantic.valve.reading import IDENTIFIER, LATIN, SYMBOL, Reading, Script, Word
-from stepwell.semantic.valve.units import units
+from stepwell.semantic.valve.units import is_unit
 
 
 class Proper(NamedTuple):
@@ -115,7 +115,7 @@ def _proper(word: Word, *, is_initial: bool) -> Iterator[Proper]:
 def _name_of(word: Word) -> str:
     """Return what must be found in the other text; nothing if other checks look at the word."""
     text = plain(word.text)
-    if text in NUMBER_WORDS or text in ORDINALS or text in units() or _VERSION.fullmatch(text):
+    if text in NUMBER_WORDS or text in ORDINALS or is_unit(text) or _VERSION.fullmatch(text):
         return ""
     named = NAME_AND_NUMBER.fullmatch(text)
     if named:

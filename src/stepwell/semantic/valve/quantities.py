@@ -6,17 +6,18 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from stepwell.semantic.valve.date import timeless
+from stepwell.semantic.valve.figures import TOKEN, exact, fraction, parts
 from stepwell.semantic.valve.numerals import (
-    MAX_DIGITS,
     MAX_WORDS,
     NUMBER_WORDS,
     ORDINALS,
     digits,
     english,
 )
+from stepwell.semantic.valve.parts import FRACTIONS, in_smaller_unit, part_at
 from stepwell.semantic.valve.quantities_zh import Numeral, is_measure, numerals
 from stepwell.semantic.valve.reading import HAN, LATIN, NUMBER, Reading, Word
-from stepwell.semantic.valve.units import Unit, longest, units
+from stepwell.semantic.valve.units import Unit, cased, longest, units
 
 
 class Quantity(NamedTuple):
@@ -64,19 +65,24 @@ def _quantities(reading: Reading) -> tuple[Quantity, ...]:
     chinese = numerals(reading)
     if not (chinese or _MAYBE.search(reading.prose)) and _ENGLISH.isdisjoint(reading.vocabulary):
         return ()
-    return tuple(_Walk(reading, chinese).found())
+    found = _Walk(reading, chinese).found()
+    return tuple([_in_whole_units(quantity) for quantity in found])
 
 
-_FRACTIONS = {"half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4}
-_FRACTIONS |= {f"{word}s": n for word, n in ORDINALS.items() if n > 3}  # noqa: PLR2004
+def _in_whole_units(quantity: Quantity) -> Quantity:
+    """Return half an hour as 30 minutes."""
+    if quantity.unit is None or "/" not in quantity.value:
+        return quantity
+    value, unit = in_smaller_unit(quantity.value, quantity.unit)
+    return quantity._replace(value=value, unit=unit)
+
+
 _MULTIPLES = {"twice": 2, "thrice": 3, "double": 2, "triple": 3, "quadruple": 4}
 _ROMAN = {"II": 2, "III": 3, "IV": 4, "VI": 6, "VII": 7, "VIII": 8, "IX": 9, "XI": 11, "XII": 12}
-_ENGLISH = NUMBER_WORDS | ORDINALS.keys() | _FRACTIONS.keys() | _MULTIPLES.keys()
+_ENGLISH = NUMBER_WORDS | ORDINALS.keys() | FRACTIONS.keys() | _MULTIPLES.keys()
 _WITH_NUMBER = re.compile(r"(?:([a-z]{2,}(?:-[a-z]+)*)-?|v\.?)(\d+(?:\.\d+)*)")
 """``covid-19``, ``iphone15``, ``v2``: a name and a number. One letter makes a code: ``b12``."""
 
-_TOKEN = re.compile(r"(\d[\d,]*(?:\.\d+)?|\.\d+)([a-z]*)")
-_FIGURE = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _ORDINAL_ENDINGS = frozenset(("st", "nd", "rd", "th"))
 _MAGNITUDES = {"k": 10**3, "mn": 10**6, "mio": 10**6, "bn": 10**9, "tn": 10**12, "million": 10**6}
 _MAGNITUDES |= {"hundred": 100, "thousand": 1000, "billion": 10**9, "trillion": 10**12}
@@ -107,6 +113,7 @@ class _Walk:
     def __init__(self, reading: Reading, chinese: Sequence[Numeral]) -> None:
         text = timeless(reading)
         self._text = _LIST_MARK.sub(lambda found: "\x00" * len(found[0]), text)
+        self._reading = reading
         self._words = reading.words
         self._chinese = {numeral.start: numeral for numeral in chinese}
         self._behind = 0
@@ -137,8 +144,10 @@ class _Walk:
             yield from self._of_words(index)
         elif word.text in ORDINALS:
             yield from self._of_ordinal(index)
-        elif word.text in _FRACTIONS:
+        elif word.text in FRACTIONS:
             yield from self._of_fraction(index)
+        elif word.text in {"a", "an"} and part_at(self._words, index + 2):
+            yield self._counted(Fraction(1), index + 1)
         elif word.script is LATIN and (found := _of_one_word(word)):
             yield found
 
@@ -150,7 +159,7 @@ class _Walk:
             behind += self._word(behind) in {"a", "an"}
         elif self._word(index - 1) not in {"a", "an"}:
             return
-        yield self._counted(Fraction(1, _FRACTIONS[word]), behind)
+        yield self._counted(Fraction(1, FRACTIONS[word]), behind)
 
     def _word(self, index: int) -> str:
         return self._words[index].text if 0 <= index < len(self._words) else ""
@@ -158,25 +167,28 @@ class _Walk:
     def _of_token(self, index: int) -> Iterator[Quantity]:
         """Read what begins with a digit: one number, a range, a fraction, or a code."""
         token = self._words[index].text
-        parts = _parts(token)
-        if parts is None:
+        figures = parts(token)
+        if figures is None:
             yield _quantity(token)
             return
-        for value in parts[:-1]:
-            yield _quantity(_exact(value, unit=None))
-        last = _TOKEN.fullmatch(parts[-1])
+        for value in figures[:-1]:
+            yield _quantity(exact(value, unit=None))
+        last = TOKEN.fullmatch(figures[-1])
         if last is None:
-            yield _quantity(_fraction(parts[-1]))
+            part = fraction(figures[-1])
+            yield _quantity(part) if isinstance(part, str) else self._counted(part, index + 1)
             return
         number, ending = last.groups()
         if ending in _ORDINAL_ENDINGS:
-            yield _quantity(_exact(number, unit=None), ordinal=True, noun=self._noun(index + 1))
+            yield _quantity(exact(number, unit=None), ordinal=True, noun=self._noun(index + 1))
         elif ending in _MAGNITUDES:
             yield self._counted(digits(number) * _MAGNITUDES[ending], index + 1, index)
-        elif ending and ending not in units():
-            yield _quantity(token)
         elif ending:
-            yield _quantity(_exact(number, units()[ending]), unit=units()[ending])
+            written = self._words[index].written[-len(ending) :]
+            unit = units().get(ending) or (
+                cased(written, self._reading) if len(ending) > 1 else None
+            )
+            yield _quantity(exact(number, unit) if unit else token, unit=unit)
         else:
             yield self._of_digits(index, number)
 
@@ -187,14 +199,16 @@ class _Walk:
         while behind - index < MAX_WORDS and self._word(behind) in _MAGNITUDES:
             value *= _MAGNITUDES[self._word(behind)]
             behind += 1
-        fraction = self._word(behind)
-        if re.fullmatch(r"[1-9]/[1-9]", fraction):
-            value += Fraction(fraction)
+        part = self._word(behind)
+        if re.fullmatch(r"[1-9]/[1-9]", part):
+            value += Fraction(part)
             behind += 1
+        value, behind = self._with_part(value, behind)
         self._behind = self._words[behind - 1].end
         found = self._counted(value, behind, index)
-        exact = _exact(number, found.unit) if behind == index + 1 else value
-        return found if exact == value else found._replace(value=str(exact))
+        written = exact(number, found.unit)
+        is_code = isinstance(written, str) and behind == index + 1
+        return found._replace(value=str(written)) if is_code else found
 
     def _of_words(self, index: int) -> Iterator[Quantity]:
         """Read a number in words. ``one`` alone may be a pronoun: it is no number."""
@@ -207,14 +221,19 @@ class _Walk:
                 break
             run.append(following)
             behind += bridge + 1
+        value, behind = self._with_part(english(run), behind)
         self._behind = self._words[behind - 1].end
-        value = english(run)
-        if self._word(behind) in _FRACTIONS and (value > 1 or self._word(behind)[-1] != "s"):
-            yield self._counted(value / _FRACTIONS[self._word(behind)], behind + 1)
+        if self._word(behind) in FRACTIONS and (value > 1 or self._word(behind)[-1] != "s"):
+            yield self._counted(value / FRACTIONS[self._word(behind)], behind + 1)
             self._behind = self._words[behind].end
         elif self._word(index - 1) in _VAGUE and run[0] in _MAGNITUDES:
             return
-        elif run != ["one"] or self._word(index - 1) in _NUMBERED:
+        elif (
+            run != ["one"]
+            or value > 1
+            or self._has_part(behind)
+            or self._word(index - 1) in _NUMBERED
+        ):
             yield self._counted(value, behind)
 
     def _of_ordinal(self, index: int) -> Iterator[Quantity]:
@@ -223,8 +242,8 @@ class _Walk:
             return
         if word == "first" and not self._is_counted_first(index, before, noun):
             return
-        if word in _FRACTIONS and before in {"a", "an"}:
-            yield self._counted(Fraction(1, _FRACTIONS[word]), index + 1)
+        if word in FRACTIONS and before in {"a", "an"}:
+            yield self._counted(Fraction(1, FRACTIONS[word]), index + 1)
         else:
             yield _quantity(Fraction(ORDINALS[word]), ordinal=True, noun=noun)
 
@@ -234,8 +253,11 @@ class _Walk:
         return noun not in _NOT_FIRST and (is_name or before in _OWNERS or before.endswith("'s"))
 
     def _counted(self, value: Fraction, behind: int, index: int | None = None) -> Quantity:
-        """Add the sign before and the unit or noun behind."""
+        """Add the sign before, the unit or noun behind, and "and a half" behind that."""
         unit = self._unit(behind)
+        if self._has_part(behind):
+            value, behind_all = self._with_part(value, behind + 1)
+            self._behind = self._words[behind_all - 1].end
         if unit is None and index is not None:
             unit = self._prefix(index)
         if index is not None and self._is_negative(index):
@@ -244,6 +266,15 @@ class _Walk:
         if index and not (unit or noun):
             noun = self._name(index - 1)
         return _quantity(value, unit=unit, noun=noun)
+
+    def _with_part(self, value: Fraction, behind: int) -> tuple[Fraction, int]:
+        """Add "and a half" at ``behind``, if it stands there."""
+        part = part_at(self._words, behind)
+        return (value + part, behind + 3) if part else (value, behind)
+
+    def _has_part(self, index: int) -> bool:
+        """Return whether "and a half" stands behind the thing at ``index``."""
+        return self._word(index).isalpha() and bool(part_at(self._words, index + 1))
 
     def _unit(self, index: int) -> Unit | None:
         """Return the unit that stands at a word, of one or two words."""
@@ -257,7 +288,7 @@ class _Walk:
         pair = f"{word.text} {self._word(index + 1)}"
         joined = word.text + self._word(index + 1) if word.text == "°" else pair
         found = units().get(joined) or units().get(pair)
-        return found or units().get(word.text)
+        return found or units().get(word.text) or cased(word.written, self._reading)
 
     def _prefix(self, index: int) -> Unit | None:
         """Return the currency before a word."""
@@ -313,7 +344,7 @@ def _of_one_word(word: Word) -> Quantity | None:
     if word.written in _ROMAN:
         return _quantity(Fraction(_ROMAN[word.written]))
     if named := _WITH_NUMBER.fullmatch(word.text):
-        return _quantity(_exact(named[2], unit=None))
+        return _quantity(exact(named[2], unit=None))
     number, _, counted = word.text.partition("-")
     if not counted or number not in NUMBER_WORDS or number == "one":
         return None
@@ -323,42 +354,3 @@ def _of_one_word(word: Word) -> Quantity | None:
 
 
 _LIST_MARK = re.compile(r"(?m)^\s*(?:\(\d{1,2}\)|\d{1,2} ?[.):、])(?!\d)|(?<=[ :;]) ?\d\) ")
-
-
-def _parts(token: str) -> list[str] | None:
-    """Return the numbers of a range, a product or a list; one for a number; ``None`` for a code."""
-    if _TOKEN.fullmatch(token) or re.fullmatch(r"\d+/\d+", token):
-        grouped = token.count(",") == 0 or re.match(r"\d{1,3}(?:,\d{2,3})*,\d{3}(?!\d)", token)
-        return [token] if grouped else _european(token)
-    if re.fullmatch(r"\d{1,3}(?:\.\d{3})+,\d+", token):
-        return [token.replace(".", "").replace(",", ".")]
-    parts = re.split(r"-|x(?=\d)|:", token)
-    *firsts, last = parts
-    if len(parts) <= 4 and all(map(_FIGURE.fullmatch, firsts)) and _TOKEN.fullmatch(last):  # noqa: PLR2004 - more are a code
-        return parts
-    return None
-
-
-def _european(token: str) -> list[str]:
-    """Return the numbers of ``3,5``: with a decimal comma or listed, they are the same twice."""
-    return [part for part in token.split(",") if part]
-
-
-def _fraction(text: str) -> Fraction | str:
-    above, below = text.split("/")
-    if len(text) > MAX_DIGITS or not int(below):
-        return text
-    return Fraction(int(above), int(below))
-
-
-def _exact(number: str, unit: Unit | None) -> Fraction | str:
-    """Return the value of digits, or the digits where they may be a code or a version."""
-    whole, _, part = number.partition(".")
-    is_code = (
-        len(number) > MAX_DIGITS
-        or part.count(".")
-        or (whole.startswith("00") and not part)
-        or (whole.startswith("0") and len(whole) > 2 and not part)  # noqa: PLR2004
-        or (unit is None and part.endswith("0") and part.strip("0"))
-    )
-    return number if is_code else digits(number)

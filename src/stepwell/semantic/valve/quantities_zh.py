@@ -7,7 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from stepwell.semantic.valve.date import timeless
-from stepwell.semantic.valve.numerals import chinese
+from stepwell.semantic.valve.numerals import chinese, digits
 from stepwell.semantic.valve.reading import Reading
 from stepwell.semantic.valve.tables import lines
 from stepwell.semantic.valve.units import Unit, longest, units
@@ -32,10 +32,21 @@ _NOT_NEXT = "(?!(?<=[百千万亿][一二三四五六七八九])[年个天月周
 """``一万一年`` is ten thousand in a year, not eleven thousand years."""
 
 _HAN = rf"(?:{_DIGITS})?(?:{_FIGURE}{_NOT_NEXT})+(?:\d+[千百万亿](?:{_FIGURE}{_NOT_NEXT})*)*"
+_HALVED = (
+    "小时|公[里斤]|英里|[个年月斤价瓶杯数分两片粒颗页勺匙碗块里米升亩吨盒包袋盘份根张条桶箱克磅句]"
+)
+"""What is halved. 半天 is mostly a long while."""
+_MEASURES = (
+    "个|小时|钟头|分钟|公[里斤]|千克|英里"
+    "|[年天周斤两里米升吨亩克磅片粒颗页勺匙碗块瓶杯盒包袋盘份根张条桶箱圈倍]"
+)
+_NO_HALF = "[夜途路载数价径年天个岛熟球场身空边]"
+"""Behind these characters 半 begins another word: 第一天半夜; but 一个半月."""
 _NUMBER = re.compile(
     rf"(?P<below>{_HAN}|{_DIGITS})分之(?P<above>{_HAN}|{_DIGITS})"
     rf"|(?P<nth>第) ?(?P<place>{_HAN}|{_DIGITS})"
-    r"|(?P<half>一半|半(?=个|小时|年|月|斤|价|公里|瓶|杯|数|分|两))"
+    rf"|(?P<half>一半|半(?={_HALVED}))"
+    rf"|(?P<more>{_HAN}|{_DIGITS}) ?(?P<measure>{_MEASURES})半(?!{_NO_HALF})"
     r"|(?P<both>俩|仨)"
     r"|(?P<head>首)(?=[次个部任位家代场届款批本条名期轮支架])"
     rf"|(?P<sign>负|零下)?(?P<whole>{_HAN})(?:点(?P<point>[零〇一二三四五六七八九]{{1,18}}))?"
@@ -53,6 +64,7 @@ def is_measure(word: str) -> bool:
 
 
 _RECKONING = frozenset("加减乘除以于")
+_RECKONED = frozenset("加减乘除")
 
 
 def numerals(reading: Reading) -> tuple[Numeral, ...]:
@@ -65,6 +77,9 @@ def numerals(reading: Reading) -> tuple[Numeral, ...]:
 def _find(text: str) -> Iterator[Numeral]:
     words = _no_numbers().sub(lambda found: "\x00" * len(found[0]), text)
     for found in _NUMBER.finditer(words):
+        if found["more"]:
+            yield _and_a_half(found, text)
+            continue
         value = _value(found)
         if value is None:
             continue
@@ -76,6 +91,17 @@ def _find(text: str) -> Iterator[Numeral]:
         behind += text[behind : behind + 1] in _COUNTED
         noun = "" if unit else re.sub(r"[\W\d_]", "", text[behind : behind + 2])
         yield Numeral(found.start(), found.end(), value, ordinal, unit, noun)
+
+
+def _and_a_half(found: re.Match[str], text: str) -> Numeral:
+    """Read 一个半小时, 一小时半, 两片半."""
+    more, measure = found["more"], found["measure"]
+    value = digits(more) if more[0].isdecimal() and more[-1].isdecimal() else chinese(more)
+    # 个 stands before the unit, all others behind the number are one or count the thing.
+    counted = measure + text[found.end() : found.end() + 2] if measure == "个" else measure
+    unit = longest(counted, 0)[0]
+    noun = "" if unit else re.sub(r"[\W\d_]", "", text[found.end() : found.end() + 2])
+    return Numeral(found.start(), found.end(), value + Fraction(1, 2), unit=unit, noun=noun)
 
 
 _ABOUT = frozenset("多几来余")
@@ -120,4 +146,5 @@ def _counts(found: re.Match[str], behind: str) -> bool:
     if whole in "一百千万亿零〇":
         return False
     before = found.string[found.start() - 1 : found.start()] if found.start() else ""
-    return behind in _COUNTED or before in _RECKONING or not behind.isalpha()
+    is_reckoned = before in _RECKONING or behind in _RECKONED
+    return behind in _COUNTED or is_reckoned or not behind.isalpha()

@@ -8,6 +8,7 @@ from stepwell.semantic.valve.condition import condition
 from stepwell.semantic.valve.difference import Difference, Kind
 from stepwell.semantic.valve.outline import outline
 from stepwell.semantic.valve.plurality import other_plurality
+from stepwell.semantic.valve.qualifier import qualifier
 from stepwell.semantic.valve.reading import Reading
 from stepwell.semantic.valve.restriction import restricted
 from stepwell.semantic.valve.standing import other_standing
@@ -218,6 +219,7 @@ def scope(asked: Reading, stored: Reading) -> Difference | None:
         or condition(asked, stored)
         or whole(asked, stored)
         or other_plurality(asked, stored)
+        or qualifier(asked, stored)
     )
     return Difference(Kind.SCOPE, *words) if words else None
 

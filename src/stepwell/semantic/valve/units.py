@@ -1,8 +1,10 @@
 """Units of measure, as `data/units.txt` lists them."""
 
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+from stepwell.semantic.valve.reading import Reading
 from stepwell.semantic.valve.tables import lines
 
 
@@ -17,13 +19,41 @@ class Unit(NamedTuple):
 
 @cache
 def units() -> dict[str, Unit]:
-    """Return all units by the ways to write them, in lower case."""
-    table: dict[str, Unit] = {}
+    """Return all units by the ways to write them in lower case."""
+    return {spelling: unit for spelling, unit in _listed() if spelling == spelling.lower()}
+
+
+@cache
+def _cased() -> dict[str, Unit]:
+    return {spelling: unit for spelling, unit in _listed() if spelling != spelling.lower()}
+
+
+def _listed() -> Iterator[tuple[str, Unit]]:
     for line in lines("units.txt"):
         measures, name, *others = line.split()
         for spelling in (name, *others):
-            table[spelling.replace("_", " ")] = Unit(measures, name)
-    return table
+            yield spelling.replace("_", " "), Unit(measures, name)
+
+
+@cache
+def _all() -> frozenset[str]:
+    return frozenset(spelling.lower() for spelling, _ in _listed())
+
+
+def is_unit(text: str) -> bool:
+    """Return whether a word may be a unit, whatever its capitals."""
+    return text in _all()
+
+
+def cased(written: str, reading: Reading) -> Unit | None:
+    """Return the unit that ``written`` is by its capitals: ``mW``, ``MW``.
+
+    ``None`` in a text all in small letters, or all in capitals, where they say nothing.
+    """
+    unit = _cased().get(written)
+    if unit is None or reading.prose in (reading.prose.lower(), reading.prose.upper()):
+        return None
+    return unit
 
 
 _LOOSE = {
@@ -34,10 +64,16 @@ _LOOSE = {
     frozenset({"dollar", "aud"}),
     frozenset({"dollar", "hkd"}),
     frozenset({"jpy", "cny"}),
+    frozenset({"spoon", "teaspoon"}),
+    frozenset({"spoon", "tablespoon"}),
+    frozenset({"kb", "kbit"}),
+    frozenset({"mb", "mbit"}),
+    frozenset({"gb", "gbit"}),
     frozenset({"degree", "celsius"}),
     frozenset({"degree", "fahrenheit"}),
 }
-"""Names that may mean the same. ``¥`` is both yuan and yen; who writes one of them out may."""
+"""Names that may mean the same. ``¥`` is both yuan and yen; who writes one of them out may. In
+small letters ``mb`` are bits or bytes."""
 
 
 def may_be_one(unit: Unit | None, other: Unit | None) -> bool:

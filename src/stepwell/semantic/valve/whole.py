@@ -9,7 +9,7 @@ _LONGEST = 25
 """Words; in longer texts much is said by the way."""
 _DETERMINERS = frozenset("my our your his her their a an the this 的".split())
 """One stands right before the thing: of longer names the last word is often left out."""
-_KINDS = frozenset(
+KINDS = frozenset(
     map(
         fold,
         """
@@ -24,7 +24,7 @@ _KINDS = frozenset(
     )
 )
 """What a thing is, said behind its name: an Excel file, the Nile river, a Visa card."""
-_KINDS_IN_CHINESE = frozenset(
+KINDS_IN_CHINESE = frozenset(
     """
     软件 手机 电影 游戏 歌曲 电视剧 小说 公司 大学 学校 城市 语言 文件 程序 问题 方法 办法 时候
     情况 东西 网站 平台 系统 事情 事 地方 人 话 活动 产品 商品 服务 业务 功能 疾病 病 药 水果 食物
@@ -51,8 +51,8 @@ def _of_it(more: Reading, less: Reading) -> str:
         return ""
     text = mine.texts[added.start]
     if mine.tokens[added.start].script is HAN:
-        return "" if text in _KINDS_IN_CHINESE else text
-    return "" if mine.folds[added.start] in _KINDS else text
+        return "" if text in KINDS_IN_CHINESE else text
+    return "" if mine.folds[added.start] in KINDS else text
 
 
 def _is_head(mine: Outline, added: Addition) -> bool:

@@ -39,12 +39,20 @@ def concerns_one_call(error: Exception) -> bool:
     return not isinstance(error, sqlite3.OperationalError | OSError | StoreUnavailable)
 
 
+def is_lack_of_space(error: Exception) -> bool:
+    """Return whether ``error`` says that the disk is full."""
+    if isinstance(error, OSError):
+        return error.errno in _NO_SPACE
+    # The latter comes of the file that SQLite's processes share their locks in.
+    code = getattr(error, "sqlite_errorcode", None)
+    return _primary_code(error) == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE
+
+
 def as_store_error(error: Exception, directory: Path) -> StoreError:
     """Return ``error`` as the ports promise it; a `StoreError` comes back as it is."""
     if isinstance(error, StoreError):
         return error
-    full = _primary_code(error) == sqlite3.SQLITE_FULL
-    if full or (isinstance(error, OSError) and error.errno in _NO_SPACE):
+    if is_lack_of_space(error):
         return StoreFull(f"no space left for the disk store in {directory}: {error}")
     return StoreUnavailable(f"disk store in {directory}: {type(error).__name__}: {error}")
 

@@ -127,8 +127,12 @@ class DiskStore:
                 its announcement may stay unseen.
             linger_seconds: How long a `put` waits for others that share its commit.
 
+        A file that cannot be opened because the disk is full is no reason not to begin: every call
+        tries anew, and fails until there is space.
+
         Raises:
             StoreUnavailable: The directory cannot be used; says why and what to do.
+            StoreFull: There is no space for a new store.
         """
         files = Files(directory)
         generation = await asyncio.to_thread(_open_generation, files)
@@ -145,6 +149,8 @@ class DiskStore:
         try:
             store._position = await store._writes.call(_last_position, timeout_seconds=SLOW_SECONDS)
             await store._reads.call(log.last_position, timeout_seconds=SLOW_SECONDS)
+        except StoreFull as error:
+            store._degraded(error)
         except BaseException:
             await store.aclose()
             raise

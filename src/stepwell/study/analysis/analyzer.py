@@ -1,7 +1,7 @@
 """Plays a log to caches of every level, and counts what they would have saved."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import get_args
 
 from stepwell.core.errors import ConfigError, RequestError
@@ -10,7 +10,6 @@ from stepwell.policy.text import last_user_text
 from stepwell.semantic.acceptance.verdict import TOO_FAR
 from stepwell.stores.eviction.lru import Lru
 from stepwell.study.analysis.findings import (
-    AS_CONFIGURED,
     EXACT,
     HISTOGRAM_BINS,
     MAX_HOURS,
@@ -21,14 +20,16 @@ from stepwell.study.analysis.findings import (
     Part,
     cost_of,
 )
+from stepwell.study.analysis.looks import Looks
 from stepwell.study.analysis.popular import Popular
 from stepwell.study.analysis.prefixes import Prefixes
 from stepwell.study.analysis.recent import Recent
 from stepwell.study.analysis.shapes import GatewayLine, LoggedRequest, NoRequest, read_line
-from stepwell.study.analysis.taking import Rules, Taken, take
+from stepwell.study.analysis.taking import Taken, take
 from stepwell.study.arm import Arm, NotServed, Semantics, Served
 from stepwell.study.blocks import blocks
 from stepwell.study.lines import LineFile
+from stepwell.study.rules import AS_CONFIGURED, Rules
 from stepwell.telemetry.prices import Prices
 
 REQUESTS_AT_ONCE = 512
@@ -64,16 +65,16 @@ class Analyzer:
             max_entries: Answers each cache holds; the least recently used leave first.
             tenant_field: The log's field that says whose a request is.
         """
-        self.findings = Findings()
+        levels = {} if semantics is None else semantics.calibration.min_similarity
+        self.findings = Findings(Looks(levels))
         self._rules = rules
         self._prices = prices
         self._tenant_field = tenant_field
         self._texts = None if semantics is None else semantics.texts
         self._arms: dict[str, Arm] = {}
-        levels: Sequence[Level] = get_args(Level)
         self._add_arm(EXACT, None, max_entries)
         if semantics is not None:
-            for level in levels:
+            for level in get_args(Level):
                 self._add_arm(level, semantics, max_entries, level)
             self._add_arm(AS_CONFIGURED, semantics, max_entries)
         self._prefixes = Prefixes()

@@ -87,8 +87,9 @@ def _lines(findings: Findings) -> Json:
         "out_of_order": lines.out_of_order,
         "tokens_estimated": lines.estimated_tokens,
         "without_seconds": lines.without_seconds,
-        "first": _time(lines.first_at),
-        "last": _time(lines.last_at),
+        "first": _time(lines.first_at) if lines.has_dates else None,
+        "last": _time(lines.last_at) if lines.has_dates else None,
+        "span_seconds": _span(lines.first_at, lines.last_at),
     }
 
 
@@ -144,7 +145,12 @@ def _part(part: Part) -> Json:
 
 
 def _hours_of_day(findings: Findings) -> list[Json]:
-    """Return the hours of the day, in UTC, each with all its requests and hits of all days."""
+    """Return the hours of the day, in UTC, each with all its requests and hits of all days.
+
+    None where the log has no dates.
+    """
+    if not findings.lines.has_dates:
+        return []
     by_hour = [Part() for _ in range(_HOURS_A_DAY)]
     for hour, part in findings.hours.items():
         if hour == OTHER_HOURS:
@@ -164,7 +170,13 @@ def _hour(hour: int, findings: Findings) -> str:
         return "other"
     if findings.lines.first_at is None:
         return "unknown"
+    if not findings.lines.has_dates:
+        return f"+{hour} h"
     return datetime.fromtimestamp(hour * _HOUR, UTC).strftime("%Y-%m-%dT%H:00Z")
+
+
+def _span(first: float | None, last: float | None) -> float | None:
+    return None if first is None or last is None else last - first
 
 
 def _time(at: float | None) -> str | None:

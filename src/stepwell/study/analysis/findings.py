@@ -11,8 +11,6 @@ from stepwell.study.arm import NotServed, Served
 from stepwell.telemetry.prices import Prices
 
 EXACT = "exact only"
-AS_CONFIGURED = "as configured"
-"""Each class at its own level."""
 
 MAX_HOURS = 2_000
 """Hours told apart; a log whose times jump about gets one row for the rest."""
@@ -122,6 +120,9 @@ class Part:
 
 HISTOGRAM_BINS = 50
 
+_FIRST_DATE = 946_684_800.0
+"""The year 2000: no log of language models is older, and no clock of its own runs so long."""
+
 
 @dataclass(slots=True)
 class Lines:
@@ -145,11 +146,17 @@ class Lines:
     first_at: float | None = None
     last_at: float | None = None
 
+    @property
+    def has_dates(self) -> bool:
+        """Whether times are of the calendar; else there are none, or they begin by themselves."""
+        return self.last_at is not None and self.last_at >= _FIRST_DATE
+
 
 @dataclass(slots=True)
 class Findings:
     """Everything an analysis finds."""
 
+    looks: Looks
     lines: Lines = field(default_factory=Lines)
     spent: Account = field(default_factory=Account)
     """All requests, as they were answered."""
@@ -166,7 +173,6 @@ class Findings:
     """Semantic hits of the cache as configured, by similarity."""
     refused_at: list[int] = field(default_factory=lambda: [0] * HISTOGRAM_BINS)
     too_far_at: list[int] = field(default_factory=lambda: [0] * HISTOGRAM_BINS)
-    looks: Looks = field(default_factory=Looks)
     popular: list[tuple[str, int]] = field(default_factory=list)
     """The questions asked most often, and how often at least."""
 

@@ -2,14 +2,20 @@
 
 import heapq
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from stepwell.core.names import Level
 from stepwell.semantic.acceptance.verdict import TOO_FAR
 from stepwell.study.arm import NotServed, Question, Served
 
 KEPT = 30
 """Pairs of each kind."""
+
+A_LITTLE = 0.1
+"""What a pair may lack to the similarity of its level to be looked at: farther ones are no doubt to
+anybody."""
 
 _MAX_CHARACTERS = 1_000
 _MAX_PIECES = 600
@@ -34,8 +40,13 @@ class Pair:
 class Looks:
     """Keeps the pairs nearest to the border. Texts are cut; each pair is kept once."""
 
-    def __init__(self) -> None:
-        """Keep none."""
+    def __init__(self, levels: Mapping[Level, float]) -> None:
+        """Keep none.
+
+        Args:
+            levels: Least similarity of each; empty where nothing is compared by meaning.
+        """
+        self._levels = levels
         self.served = _Nearest()
         """Served, the least similar."""
         self.too_far = _Nearest()
@@ -51,8 +62,10 @@ class Looks:
                 self.served.offer(-outcome.similarity, pair)
             case NotServed(nearest=Question() as nearest):
                 pair = _pair(question, nearest, outcome.similarity, outcome.why, request_class)
-                kept = self.too_far if outcome.why == TOO_FAR else self.refused
-                kept.offer(outcome.similarity, pair)
+                if outcome.why != TOO_FAR:
+                    self.refused.offer(outcome.similarity, pair)
+                elif outcome.similarity >= self._levels[question.level] - A_LITTLE:
+                    self.too_far.offer(outcome.similarity, pair)
             case _:
                 pass
 

@@ -9,6 +9,7 @@ from html import escape
 from importlib import resources
 from typing import Any
 
+from stepwell.study.analysis import shown
 from stepwell.study.analysis.looks import Piece, marked
 from stepwell.study.analysis.svg import Series, stacked_bars
 from stepwell.study.progress import duration
@@ -58,14 +59,13 @@ def _summary(figures: Json) -> str:
     }
     if spent["money"]:
         tiles[f"{currency} of {spent['money']:,.2f}"] = f"{last['saved']['money']:,.2f}"
-    when = ""
-    if lines["first"] is not None:
-        when = f"<p>From {escape(lines['first'])} to {escape(lines['last'])}.</p>"
-    shown = "".join(
+    times = shown.when(figures)
+    made = f"<p>Made {escape(times)}.</p>" if times else ""
+    boxes = "".join(
         f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>"
         for name, value in tiles.items()
     )
-    return f'{when}<div class="tiles">{shown}</div>'
+    return f'{made}<div class="tiles">{boxes}</div>'
 
 
 def _caches(figures: Json) -> str:
@@ -85,8 +85,8 @@ def _caches(figures: Json) -> str:
             f"{c['semantic']['requests']:,}",
             share(c["hit_rate"]),
             f"{c['saved']['prompt_tokens'] + c['saved']['completion_tokens']:,}",
-            duration(c["saved"]["seconds"]),
-            f"{c['saved']['money']:,.2f}",
+            shown.seconds(c["saved"], figures),
+            shown.money(c["saved"], figures),
         ]
         for name, c in caches.items()
     ]
@@ -95,21 +95,29 @@ def _caches(figures: Json) -> str:
 
 
 def _over_time(figures: Json) -> str:
-    hours = {name: part for name, part in figures["hours"].items() if name.endswith("Z")}
+    hours = {
+        name: part for name, part in figures["hours"].items() if name not in ("other", "unknown")
+    }
     if len(hours) < 2:  # noqa: PLR2004  (one bar is no plot)
         return ""
     size = -(-len(hours) // _MAX_BARS)
     parts = list(hours.items())
     grouped = [parts[start : start + size] for start in range(0, len(parts), size)]
-    labels = [group[0][0][5:13].replace("T", " ") + "h" for group in grouped]
+    labels = [_hour(group[0][0]) for group in grouped]
     what = "hour" if size == 1 else f"{size} hours that had requests"
     series = _hit_series([[part for _, part in group] for group in grouped])
-    return _section("By time", stacked_bars(f"Requests by {what}, UTC", labels, series))
+    clock = "by the log's own clock" if figures["lines"]["first"] is None else "UTC"
+    return _section("By time", stacked_bars(f"Requests by {what}, {clock}", labels, series))
+
+
+def _hour(name: str) -> str:
+    """Return an hour in short: with a date it has a month and a day."""
+    return name[5:13].replace("T", " ") + "h" if name.endswith("Z") else name
 
 
 def _of_day(figures: Json) -> str:
     parts = figures["hours_of_day"]
-    if figures["lines"]["first"] is None:
+    if not parts:
         return ""
     labels = [f"{hour:02}" for hour in range(len(parts))]
     series = _hit_series([[part] for part in parts])

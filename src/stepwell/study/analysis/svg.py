@@ -18,7 +18,7 @@ class Series:
     name: str
     style: str
     """Class in the style sheet."""
-    values: Sequence[float]
+    values: Sequence[int]
 
 
 def stacked_bars(
@@ -48,14 +48,16 @@ def stacked_bars(
     return _figure(title, "".join(parts), height, legend)
 
 
-def _axis(top: float, height: int) -> str:
+def _axis(top: int, height: int) -> str:
     lines = []
-    for part in (0.0, 0.5, 1.0):
-        y = height - _BOTTOM - part * (height - _BOTTOM - _TOP)
+    inner = height - _BOTTOM - _TOP
+    # Things are counted: there is no half of one.
+    for value in sorted({0, top // 2, top}):
+        y = height - _BOTTOM - (inner * value / top if top else 0.0)
         lines.append(
             f'<line class="rule" x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
             f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">'
-            f"{_short(top * part)}</text>"
+            f"{_short(value)}</text>"
         )
     return "".join(lines)
 

@@ -1,6 +1,6 @@
 """From a logged request to a question that caches can be asked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,31 +8,16 @@ import orjson
 
 from stepwell.core.entry import Usage
 from stepwell.core.names import Endpoint, LayerName
-from stepwell.keys.cache_key import KeyScheme
 from stepwell.keys.namespace import namespace_of
-from stepwell.policy.bypass import bypass_reason
-from stepwell.policy.classes import RequestClass
-from stepwell.policy.classifier import classify
-from stepwell.policy.routing import Route, choose_class
 from stepwell.study.analysis.shapes import LoggedRequest
 from stepwell.study.arm import Question
-from stepwell.study.requests import endpoint_or_chat
-from stepwell.wire.controls import take_controls
+from stepwell.study.rules import Rules, rule
 
 _BYTES_A_TOKEN = 4
 """Of UTF-8: near enough for English and for Chinese."""
 
 _SECRET = bytes(16)
 """Namespaces are not secret here: they never leave the process."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How requests are judged: as a gateway with the same settings would."""
-
-    scheme: KeyScheme
-    classes: Mapping[str, RequestClass]
-    routes: Sequence[Route]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +48,14 @@ def take(logged: LoggedRequest, rules: Rules, number: int, at: float) -> Taken:
     Raises:
         RequestError: A gateway would have refused it.
     """
-    endpoint = endpoint_or_chat(logged.body)
-    body, controls = take_controls({}, dict(logged.body))
-    chosen = choose_class(controls, rules.routes, rules.classes, endpoint, body, classify)
-    request_class = chosen.request_class
-    bypass = bypass_reason(endpoint, body)
-    if bypass is None and not request_class.is_cached:
-        bypass = f"class {request_class.name}"
-    namespace = namespace_of(_SECRET, logged.tenant, controls.sub_namespace)
+    ruling = rule(logged.body, rules)
+    endpoint, body, request_class = ruling.endpoint, ruling.body, ruling.request_class
+    namespace = namespace_of(_SECRET, logged.tenant, ruling.controls.sub_namespace)
     phrasing = None
-    if bypass is None and LayerName.SEMANTIC in request_class.layers:
+    if LayerName.SEMANTIC in ruling.layers:
         phrasing = rules.scheme.phrasing(namespace, endpoint, body)
     # What failed was not stored, and what is bypassed neither.
-    is_stored = bypass is None and not logged.failed
+    is_stored = ruling.bypass is None and not logged.failed
     question = Question(
         number=number,
         key=rules.scheme.key(namespace, endpoint, body),
@@ -91,7 +71,7 @@ def take(logged: LoggedRequest, rules: Rules, number: int, at: float) -> Taken:
         body=body,
         model=model if isinstance(model, str) else "",
         request_class=request_class.name,
-        bypass=bypass,
+        bypass=ruling.bypass,
         usage=logged.usage or _estimate(body, logged.answer_bytes),
         is_estimated=logged.usage is None,
     )

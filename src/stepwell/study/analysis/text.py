@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from stepwell.study.analysis import shown
 from stepwell.study.progress import duration
 from stepwell.study.terminal import plain
 from stepwell.telemetry.tables import share, table
@@ -24,8 +25,8 @@ def as_text(figures: Json) -> str:
 def _head(figures: Json) -> str:
     lines, run, repeats = figures["lines"], figures["run"], figures["repeats"]
     text = f"{lines['requests']:,} requests"
-    if lines["first"] is not None:
-        text += f" from {lines['first']} to {lines['last']}"
+    if times := shown.when(figures):
+        text += f" {times}"
     text += (
         f"; {repeats['requests']:,} ({share(repeats['share'])}) were asked before word for word."
     )
@@ -71,14 +72,14 @@ def _caches(figures: Json) -> str:
                 f"{cache['semantic']['requests']:,}",
                 share(cache["hit_rate"]),
                 f"{saved['prompt_tokens'] + saved['completion_tokens']:,}",
-                duration(saved["seconds"]),
-                f"{saved['money']:,.2f}",
+                shown.seconds(saved, figures),
+                shown.money(saved, figures),
             ]
         )
     spent = figures["spent"]
     tokens = spent["prompt_tokens"] + spent["completion_tokens"]
-    money = f"{spent['money']:,.2f}"
-    rows.append(["(all requests)", "", "", "", f"{tokens:,}", duration(spent["seconds"]), money])
+    cost = [shown.seconds(spent, figures), shown.money(spent, figures)]
+    rows.append(["(all requests)", "", "", "", f"{tokens:,}", *cost])
     text = table(rows)
     if spent["unpriced_tokens"]:
         text += f"\nmoney leaves out {spent['unpriced_tokens']:,} tokens that have no price"
@@ -116,8 +117,30 @@ def _pairs(figures: Json) -> list[str]:
         lines = [title]
         for pair in pairs:
             why = f" {pair['refused_by']}" if kind == "refused_for_a_difference" else ""
-            lines.append(f"  {pair['similarity']:.3f}{why}  {plain(pair['asked'], _WIDTH)}")
-            lines.append(f"         {plain(pair['stored'], _WIDTH)}")
+            asked, stored = _side_by_side(pair["asked"], pair["stored"])
+            lines.append(f"  {pair['similarity']:.3f}{why}  {asked}")
+            lines.append(f"         {stored}")
         if pairs:
             blocks.append("\n".join(lines))
     return blocks
+
+
+def _side_by_side(one: str, other: str) -> tuple[str, str]:
+    """Return two texts cut to a line each, so that it shows where they begin to differ."""
+    texts = [plain(text, len(text)) for text in (one, other)]
+    same = 0
+    for first, second in zip(*texts, strict=False):
+        if first.casefold() != second.casefold():
+            break
+        same += 1
+    start = 0 if same < _WIDTH - _LEAD else same - _LEAD
+    first, second = (_cut(text, start) for text in texts)
+    return first, second
+
+
+_LEAD = 30
+"""Characters shown before the first that differs."""
+
+
+def _cut(text: str, start: int) -> str:
+    return plain(f"…{text[start:]}" if start else text, _WIDTH)

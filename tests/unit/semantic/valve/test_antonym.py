@@ -12,6 +12,38 @@ from stepwell.semantic.valve.reading import read
 from stepwell.semantic.valve.valve import CHECKS, difference
 
 DIFFERENT = [
+    ("How do I keep my dog from barking?", "How do I keep my dog barking?"),
+    ("How do I keep the milk from boiling?", "How do I keep the milk boiling?"),
+    ("How do I prevent my skin from peeling?", "How do I make my skin peel?"),
+    ("How can I stop my computer from sleeping?", "How can I make my computer sleep?"),
+    ("How can I stop my hair from growing?", "How can I help my hair grow?"),
+    ("How do I prevent users from editing it?", "How do I allow users to edit it?"),
+    ("How do I avoid an audit?", "How do I get an audit?"),
+    ("How can I prevent migraines?", "How can I treat migraines?"),
+    ("How do I keep bees?", "How do I keep bees away?"),
+    ("How do I get over the flu?", "How do I get the flu?"),
+    ("How do I get rid of mice?", "How do I get mice?"),
+    ("How do you break in shoes?", "How do you break shoes?"),
+    ("How do I fill in a pool?", "How do I fill a pool?"),
+    ("How do I run for office?", "How do I run an office?"),
+    ("Should I give up sugar?", "Should I give sugar?"),
+    ("How do I take apart a watch?", "How do I take a watch?"),
+    ("How to screw in a bulb", "How to screw out a bulb"),
+    ("How do I take up running?", "How do I give up running?"),
+    ("怎么防止猫上床", "怎么让猫上床"),
+    ("如何阻止别人看我的朋友圈", "如何让别人看我的朋友圈"),
+    ("怎样防止头发变白", "怎样让头发变白"),
+    ("如何制止孩子吵架", "如何让孩子吵架"),
+    ("怎样阻止系统休眠", "怎样让系统进入休眠"),
+    ("怎么避免铁生锈", "怎么使铁生锈"),
+    ("怎么预防脱发", "怎么治疗脱发"),
+    ("When was the firm founded?", "When did the firm go bankrupt?"),
+    ("When was the company founded?", "When was the company dissolved?"),
+    ("When was the bridge built?", "When was the bridge demolished?"),
+    ("When did the band form?", "When did the band break up?"),
+    ("When was Ann elected?", "When did Ann resign?"),
+    ("诺基亚哪年成立", "诺基亚哪年倒闭"),
+    ("明朝什么时候建立", "明朝什么时候灭亡"),
     ("How do I increase the font size?", "How do I decrease the font size?"),
     ("How can I raise my credit limit?", "How can I lower my credit limit?"),
     ("Why are rents rising in Oslo?", "Why are rents falling in Oslo?"),
@@ -85,6 +117,24 @@ DIFFERENT = [
 ]
 
 ALIKE = [
+    ("How do I keep my dog from barking?", "How do I stop my dog barking?"),
+    ("How do I keep my dog from barking?", "How do I make my dog stop barking?"),
+    ("How do I keep my dog from barking?", "How can I get my dog to not bark?"),
+    ("How can I keep my phone from overheating?", "How can I prevent my phone from overheating?"),
+    ("How do I stop my hands from getting dry?", "What can help me with dry hands?"),
+    ("What helps prevent hair loss?", "How do I prevent hair loss?"),
+    ("How do I keep flies away?", "How do I keep flies out?"),
+    ("How do I fill out the form?", "How do I fill in the form?"),
+    ("How do I fill in the form?", "How do I fill the form?"),
+    ("How do I clean up my room?", "How do I clean my room?"),
+    ("How do I get out my card?", "How do I get my card?"),
+    ("怎么防止猫上床", "怎么让猫不上床"),
+    ("怎么阻止系统自动更新", "怎么让系统停止自动更新"),
+    ("怎么让孩子少玩手机", "怎么防止孩子玩手机"),
+    ("怎么预防脱发", "怎样防止脱发"),
+    ("When was the firm founded?", "When was the firm established?"),
+    ("When was the bridge built?", "When was the bridge constructed?"),
+    ("诺基亚哪年成立", "诺基亚什么时候创立的"),
     ("turn the heating off", "switch off the heating"),
     ("mute the speaker", "turn the speaker off"),
     ("turn down the heating", "lower the heating"),
@@ -156,14 +206,17 @@ def test_own_opposites(tmp_path: Path) -> None:
 
 
 def test_own_opposites_that_cannot_be_read(tmp_path: Path) -> None:
-    """The error names the file, or the line."""
+    """The error names the file and the line."""
     with pytest.raises(ConfigError, match=r"none\.txt cannot be read"):
         read_opposites(tmp_path / "none.txt")
-    for wrong in (b"a, b", b"a |", b"a | b | c", b"\xff | b"):
-        path = tmp_path / "wrong.txt"
-        path.write_bytes(wrong)
-        with pytest.raises(ConfigError, match="opposites"):
+    path = tmp_path / "wrong.txt"
+    for wrong in (b"a, b", b"a |", b"a | b | c"):
+        path.write_bytes(b"# ours\n\na | b\n" + wrong)
+        with pytest.raises(ConfigError, match=r"opposites: .*wrong\.txt line 4: 'a.*expected"):
             read_opposites(path)
+    path.write_bytes(b"\xff | b")
+    with pytest.raises(ConfigError, match=r"wrong\.txt cannot be read"):
+        read_opposites(path)
 
 
 def test_a_word_with_a_tilde_counts_in_place_only() -> None:

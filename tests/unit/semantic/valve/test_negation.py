@@ -53,6 +53,10 @@ DIFFERENT = [
 ]
 
 ALIKE = [
+    ("How do I keep my dog from barking?", "How do I stop my dog barking?"),
+    ("How do I keep my dog from barking?", "How can I get my dog to not bark?"),
+    ("How do I avoid being scammed?", "How do I keep from being scammed?"),
+    ("怎么让孩子别玩手机", "怎么阻止孩子玩手机"),
     ("Which phones don't support eSIM?", "Which phones do not support eSIM?"),
     ("Why can't I sign in?", "Why cannot I sign in?"),
     ("Why can’t I sign in?", "Why am I unable to sign in?"),
