@@ -113,6 +113,7 @@ class Stepwell:
             credentials=Credentials(),
             tls=Tls(),
             on_change=_stop,
+            timeout_seconds=30.0,  # whatever else this machine does
         )
         await self.get()
 

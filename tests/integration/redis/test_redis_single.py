@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.redis_client import Changes, OpenServers, answer_at_once, pretender
-from support.redis_servers import RedisServer, free_port, wait_until
+from support.redis_servers import PATIENCE_SECONDS, RedisServer, free_port, wait_until
 from support.redis_servers import Servers as Launcher
 
 from stepwell.core.errors import ConfigError, StoreFull, StoreUnavailable
@@ -384,9 +384,10 @@ async def test_servers_that_are_not_ready(
 ) -> None:
     """Each in its way; when that ends, they are used."""
     actor = Actor(part)
+    seconds = 0.2 if None in part.values() else PATIENCE_SECONDS
     async with pretender(actor.serve) as at:
         servers = await open_at(
-            f"redis://:SECRET@{at}", timeout_seconds=0.2, connect_timeout_seconds=0.2
+            f"redis://:SECRET@{at}", timeout_seconds=seconds, connect_timeout_seconds=seconds
         )
         assert reason in await changes.opened()
         assert "SECRET" not in str(changes.reasons)
