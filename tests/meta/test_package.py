@@ -10,6 +10,7 @@ import stepwell
 EXTRAS = (
     "aiohttp",
     "faiss",
+    "hiredis",
     "httptools",
     "httpx",
     "httpx2",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.redis_client import Changes, OpenServers, answer_at_once, pretender
-from support.redis_servers import RedisServer, free_port, wait_until
+from support.redis_servers import PATIENCE_SECONDS, RedisServer, free_port, wait_until
 from support.redis_servers import Servers as Launcher
 
 from stepwell.core.errors import ConfigError, StoreFull, StoreUnavailable
@@ -162,6 +162,7 @@ async def test_server_is_down_at_the_start(open_at: OpenServers, changes: Change
     ("url", "reason"),
     [
         ("redis://no-such-host.invalid", "no-such-host.invalid:6379: "),
+        ("redis://a.invalid-", "a.invalid-:6379: "),
         ("unix:///no/such/socket", "/no/such/socket: No such file or directory"),
         (f"redis://{'x' * 63}.invalid", "x.invalid:6379: "),
     ],
@@ -220,6 +221,24 @@ async def test_long_pause(open_at: OpenServers, server: RedisServer, changes: Ch
         with pytest.raises(StoreUnavailable):
             await servers.ask(KEY, "PING")
     await asyncio.to_thread(wait_until, lambda: "not ready" in str(servers.state))
+    server.resume()
+    await changes.closed()
+    assert await servers.ask(KEY, "PING", timeout_seconds=30) == b"PONG"
+
+
+async def test_paused_until_nothing_more_may_wait(
+    server: RedisServer, open_at: OpenServers, changes: Changes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even the probe fits; it makes a connection of its own."""
+    servers = await open_at(server.url, timeout_seconds=0.02, connect_timeout_seconds=0.1)
+    monkeypatch.setattr(link_module, "MAX_WAITING", 3)
+    server.pause()
+    while not changes.seen:
+        ends = await asyncio.gather(
+            *(servers.ask(KEY, "PING") for _ in range(4)), return_exceptions=True
+        )
+        assert isinstance(ends[-1], StoreFull | StoreUnavailable)
+        await asyncio.sleep(0.001)
     server.resume()
     await changes.closed()
     assert await servers.ask(KEY, "PING", timeout_seconds=30) == b"PONG"
@@ -365,9 +384,10 @@ async def test_servers_that_are_not_ready(
 ) -> None:
     """Each in its way; when that ends, they are used."""
     actor = Actor(part)
+    seconds = 0.2 if None in part.values() else PATIENCE_SECONDS
     async with pretender(actor.serve) as at:
         servers = await open_at(
-            f"redis://:SECRET@{at}", timeout_seconds=0.2, connect_timeout_seconds=0.2
+            f"redis://:SECRET@{at}", timeout_seconds=seconds, connect_timeout_seconds=seconds
         )
         assert reason in await changes.opened()
         assert "SECRET" not in str(changes.reasons)

@@ -88,6 +88,29 @@ async def test_recovery(encrypted: Encrypted, open_at: OpenServers, changes: Cha
     assert await servers.ask(KEY, "PING") == b"PONG"
 
 
+async def test_cluster(
+    launcher: Launcher, authority: Certificate, certificate: Certificate, open_at: OpenServers
+) -> None:
+    """Its nodes are known by the names they announce, and asked at their encrypted ports."""
+    server = start(
+        launcher,
+        authority,
+        certificate,
+        "tls-auth-clients no",
+        "tls-cluster yes",
+        "cluster-enabled yes",
+        "cluster-port {free}",
+        "cluster-announce-hostname localhost",
+        "cluster-preferred-endpoint-type hostname",
+    )
+    server.ask("CLUSTER", "ADDSLOTSRANGE", 0, 16_383)
+    servers = await open_at(
+        f"rediss+cluster://localhost:{server.port}", tls=Tls(ca_file=authority.cert_file)
+    )
+    assert servers.state == Closed()
+    assert [master.name for master in servers.masters()] == [f"localhost:{server.port}"]
+
+
 async def test_unknown_authority(encrypted: Encrypted, open_at: OpenServers) -> None:
     """Nothing is sent to somebody nobody vouches for; the reason names the setting."""
     servers = await open_at(f"rediss://localhost:{encrypted.server.port}")

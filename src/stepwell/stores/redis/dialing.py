@@ -188,11 +188,13 @@ async def _limited(endpoint: Endpoint, timeout_seconds: float) -> AsyncIterator[
     try:
         async with asyncio.timeout(timeout_seconds):
             yield
+    except ConfigError:
+        raise  # a ValueError
     except StoreUnavailable as error:
         raise StoreUnavailable(f"{endpoint}: {error}") from error
     except TimeoutError:
         raise StoreUnavailable(f"{endpoint}: not ready within {timeout_seconds:g} s") from None
-    except (OSError, UnicodeError) as error:  # the latter of a name that is none
+    except (OSError, ValueError, OverflowError) as error:  # of names and ports that are none, too
         raise StoreUnavailable(f"{endpoint}: {_reason(error)}") from error
 
 
@@ -233,7 +235,7 @@ def _not_welcome(username: str | None, error: Refused) -> StoreUnavailable:
             return StoreUnavailable(f"it refuses us: {error}")
 
 
-def _reason(error: OSError | UnicodeError) -> str:
+def _reason(error: Exception) -> str:
     match error:
         case ssl.SSLCertVerificationError():
             return (

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from stepwell.core.errors import StoreUnavailable
+from stepwell.core.errors import StoreError, StoreUnavailable
 from stepwell.stores.redis.breaker import Breaker, Closed, State
 from stepwell.stores.redis.link import Link, Refused, Reply, Word
 
@@ -129,7 +129,7 @@ class Node:
         except BaseException as error:
             if link is self._link:
                 self._drop_link()
-            if isinstance(error, StoreUnavailable):
+            if isinstance(error, StoreError):  # full, too: of calls it does not answer
                 raise StoreUnavailable(f"{self.name}: {error}") from error
             raise
 
