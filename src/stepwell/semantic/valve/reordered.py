@@ -3,8 +3,8 @@
 A Chinese question puts its object in front as it pleases. Whether a word has changed its role is
 the valve's to say (`order`); where it has nothing against it, no other opinion is needed.
 
-Chinese only: where English changes the order, it mostly changes what is said. Of English look-alikes
-that nobody here had read, `strict` would serve 6.7 % instead of 1.1 without that opinion.
+Chinese only: where English changes the order, it mostly changes what is said. Of English pairs that
+nobody here had read, `strict` would serve 6.7 % of the look-alikes instead of 1.1.
 """
 
 from collections import Counter
