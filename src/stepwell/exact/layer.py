@@ -123,6 +123,10 @@ class ExactLayer:
             return held, Tier.MEMORY
         if not self._knows_sources:
             return None
+        return await self._fetch(key)
+
+    async def _fetch(self, key: CacheKey) -> tuple[Entry, Tier] | None:
+        """Read an entry from the store, and keep it in memory too."""
         if self._uses is not None:
             self._uses.tell()
         as_of = self._feed.position()
@@ -133,9 +137,7 @@ class ExactLayer:
             return None
         if (held := self._recall(key)) is not None:
             return held, Tier.MEMORY
-        if not self._knows_sources:
-            return None
-        if entry is None or self._revoked(entry, as_of):
+        if entry is None or not self._knows_sources or self._revoked(entry, as_of):
             return None
         self._memory.put(entry)
         if self._uses is not None:
