@@ -276,3 +276,13 @@ async def test_a_reply_of_many_reads(link: Link, server: Server) -> None:
     value = bytes(range(256)) * 40_000
     server.say(b"$%d\r\n%b\r\n" % (len(value), value))
     assert await call == value
+
+
+async def test_a_call_without_time(link: Link, server: Server) -> None:
+    """It is late at once, and in nobody's way: after a redirection little time may be left."""
+    hasty = link.ask("PING", timeout_seconds=0.0)
+    patient = link.ask("PING", timeout_seconds=LONG)
+    with pytest.raises(Late):
+        await hasty
+    server.say(b"+late\r\n+mine\r\n")
+    assert await patient == b"mine"

@@ -67,6 +67,7 @@ class Link(asyncio.Protocol):
         self._unsent_bytes = 0
         self._waiting: deque[_Waiting] = deque()
         self._timer: asyncio.TimerHandle | None = None
+        self._looks_at = math.inf
         self._replies_at_once = 1
         self._late_in_a_row = 0
         self._last_late_at = -math.inf
@@ -130,7 +131,7 @@ class Link(asyncio.Protocol):
         now = self._loop.time()
         deadline = now + timeout_seconds
         self._waiting.append((future, now, deadline))
-        if self._timer is None or deadline < self._timer.when():
+        if deadline < self._looks_at:
             self._look_at(deadline)
         return future
 
@@ -170,11 +171,12 @@ class Link(asyncio.Protocol):
         """Look for late calls at that moment; one timer serves for all."""
         if self._timer is not None:
             self._timer.cancel()
+        self._looks_at = moment  # uvloop's timers do not say it when they are due at once
         self._timer = self._loop.call_at(moment, self._read_and_look)
 
     def _read_and_look(self) -> None:
         """Look once what has come is read: after a pause of ours, uvloop calls timers first."""
-        self._timer = None
+        self._timer, self._looks_at = None, math.inf
         self._loop.call_soon(self._loop.call_soon, self._look_for_late)
 
     def _look_for_late(self) -> None:
