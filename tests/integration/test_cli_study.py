@@ -74,6 +74,22 @@ def test_outputs_are_tried_before_the_work(
     )
 
 
+@pytest.mark.parametrize(
+    ("command", "option"), [("pairs", "--out"), ("tune", "--out"), ("analyze", "--html")]
+)
+def test_what_is_read_is_not_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, option: str
+) -> None:
+    """Labels made by hand are not made again."""
+    file = tmp_path / "in"
+    file.write_text('{"a": "a@0", "b": "b@20", "label": 1}\n')
+    other = tmp_path / "in.link"
+    other.symlink_to(file)
+    assert run(command, file, option, other) == 2
+    assert "is read, and would be overwritten" in capsys.readouterr().err
+    assert file.read_text().startswith('{"a"')
+
+
 def test_pairs_of_a_gzipped_file_with_a_cache(tmp_path: Path) -> None:
     packed = tmp_path / "in.gz"
     packed.write_bytes(gzip.compress(b'{"a": "a@0", "b": "b@20"}\n'))

@@ -48,7 +48,8 @@ def make_usable(data_dir: Path) -> None:
 def warnings(settings: Settings) -> Iterator[str]:
     """Yield what is allowed and yet hardly meant."""
     for name, upstream in settings.upstreams.items():
-        if upstream.base_url is not None and not parse_base_url(name, upstream.base_url).path:
+        table = f"upstreams.{name}"
+        if upstream.base_url is not None and not parse_base_url(table, upstream.base_url).path:
             yield (
                 f"upstreams.{name}.base_url is {upstream.base_url!r}, without a path;"
                 " OpenAI-compatible servers are reached at .../v1."
@@ -93,7 +94,7 @@ def check(settings: Settings, secret: bytes) -> None:
     make_authenticator(settings.auth, secret)
     for name, upstream in settings.upstreams.items():
         if upstream.base_url is not None:
-            parse_base_url(name, upstream.base_url)
+            parse_base_url(f"upstreams.{name}", upstream.base_url)
         if upstream.api_key_env is not None:
             secret_from(upstream.api_key_env, setting=f"upstreams.{name}.api_key_env")
     if settings.server.admin_token_env is not None:
@@ -115,11 +116,16 @@ def _check_judge(settings: Settings) -> None:
 
 
 def _check_semantic(settings: Settings) -> None:
-    """Refuse levels that contradict each other, and opposites that cannot be read.
+    """Refuse levels that contradict each other, opposites that cannot be read, no address.
 
     Raises:
         ConfigError: Names the key.
     """
+    endpoint = settings.semantic.endpoint
+    if endpoint is not None:
+        parse_base_url("semantic.endpoint", endpoint.base_url)
+        if endpoint.api_key_env is not None:
+            secret_from(endpoint.api_key_env, setting="semantic.endpoint.api_key_env")
     if calibration_in_force(settings) is None:
         return
     from stepwell.assembly.deciding import checks_of  # noqa: PLC0415  (an extra)

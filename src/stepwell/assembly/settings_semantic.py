@@ -107,8 +107,9 @@ class Semantic(Table, frozen=True):
     """``auto``: before an answer is served, the two questions are compared token by token, if the
     embedder can do that: the bundled multilingual one. Part of ``timeout_seconds``."""
     second_opinion: Literal["off", "judge"] = "off"
-    """``judge``: the model of ``[semantic.judge]`` must say that both questions have one answer. A
-    yes or no is remembered for an hour; ``judge.max_per_minute`` bounds how often it is asked."""
+    """``judge``: the model of ``[semantic.judge]``, whatever its ``kind``, must say that both
+    questions have one answer. A yes or no is remembered for an hour; ``judge.max_per_minute``
+    bounds how often it is asked."""
     second_opinion_seconds: PositiveSeconds = 1.0
     """How long that may take; without a clear yes in time, it is a miss."""
     judge: Judge = field(default_factory=Judge)

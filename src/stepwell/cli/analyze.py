@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
             f"--html and --json are both {options.html}; give each a file of its own."
         )
     with needs("semantic"):
-        check_outputs(options.html, options.json)
+        check_outputs(options.files, options.html, options.json)
         figures = asyncio.run(_analyze(read_settings(options), options))
         _tell(figures, options)
     return 0

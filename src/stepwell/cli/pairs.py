@@ -95,7 +95,7 @@ def add_parser(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compare."""
     with needs("semantic"):
-        check_outputs(options.out)
+        check_outputs([options.file], options.out)
         asyncio.run(_run(read_settings(options), options))
     return 0
 

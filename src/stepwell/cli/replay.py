@@ -110,6 +110,8 @@ def _check(options: argparse.Namespace) -> None:
             raise ConfigError(f"{name} is {value}; allowed: a number above 0.")
     if options.sample_share is not None and not 0 <= options.sample_share <= 1:
         raise ConfigError(f"--sample-share is {options.sample_share}; allowed: from 0 to 1.")
+    if options.seed < 0:
+        raise ConfigError(f"--seed is {options.seed}; allowed: 0 and more.")
     if options.requests is not None and options.zipf is None:
         raise ConfigError("--requests goes with --zipf.")
 

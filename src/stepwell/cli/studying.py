@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from stepwell.assembly.house import key_rules, request_classes, routes
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.study import StudyParts, open_study
+from stepwell.core.errors import ConfigError
 from stepwell.keys.cache_key import KeyScheme
 from stepwell.keys.canonical import Dialect
 
@@ -40,17 +41,25 @@ def add_cache_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_outputs(*paths: Path | None) -> None:
+def check_outputs(inputs: Sequence[str], *paths: Path | None) -> None:
     """Find out before all the work whether its results can be written; changes nothing.
 
+    Args:
+        inputs: Files that are read, which must not be overwritten; ``-`` is none.
+        paths: Files to write, where given.
+
     Raises:
-        ConfigError: A path cannot be written.
+        ConfigError: A path cannot be written, or is read as well.
     """
     from stepwell.study.output import check_writable  # noqa: PLC0415  (an extra)
 
+    read = {Path(name).resolve() for name in inputs if name != "-"}
     for path in paths:
-        if path is not None:
-            check_writable(path)
+        if path is None:
+            continue
+        if path.is_file() and path.resolve() in read:
+            raise ConfigError(f"{path} is read, and would be overwritten; write another file.")
+        check_writable(path)
 
 
 @dataclass(frozen=True, slots=True)

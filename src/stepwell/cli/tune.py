@@ -77,7 +77,7 @@ def add_parser(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Tune."""
     with needs("semantic"):
-        check_outputs(options.out)
+        check_outputs(options.files, options.out)
         tuning = asyncio.run(_tune(read_settings(options), options))
         _tell(tuning, options)
     return 0

@@ -85,7 +85,7 @@ class HttpUpstream:
                 hold ``api_key``.
         """
         self._name = name
-        self._address = parse_base_url(name, base_url)
+        self._address = parse_base_url(f"upstreams.{name}", base_url)
         self._identity = identity
         self._events = events
         self._authorization = None if api_key is None else _bearer(name, api_key)

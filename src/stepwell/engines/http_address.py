@@ -25,8 +25,12 @@ class Address:
     """Without a trailing slash; operations are appended to it."""
 
 
-def parse_base_url(name: str, base_url: str) -> Address:
-    """Take the ``base_url`` of the upstream ``name`` apart.
+def parse_base_url(table: str, base_url: str) -> Address:
+    """Take the ``base_url`` of a server apart.
+
+    Args:
+        table: Of the settings, where it stands: ``upstreams.openai``.
+        base_url: What stands there.
 
     Raises:
         ConfigError: It is not the HTTP address of a server.
@@ -47,7 +51,7 @@ def parse_base_url(name: str, base_url: str) -> Address:
         or not is_plain
     ):
         raise ConfigError(
-            f"[upstreams.{name}] base_url {base_url!r} must be http:// or https://, a host, and "
+            f"[{table}] base_url {base_url!r} must be http:// or https://, a host, and "
             "a path such as /v1, percent-encoded; no credentials, no query"
         )
     default_port = _PORTS[parts.scheme]

@@ -21,7 +21,7 @@ from stepwell.testing.fake_upstream import FakeUpstream
 
 @asynccontextmanager
 async def pool_of(base_url: str, max_connections: int) -> AsyncIterator[Pool]:
-    address = parse_base_url("main", base_url)
+    address = parse_base_url("upstreams.main", base_url)
 
     async def connect(owner: Owner) -> Connection:
         _, connection = await asyncio.get_running_loop().create_connection(
@@ -110,7 +110,7 @@ async def test_server_that_speaks_first_is_not_asked() -> None:
         await reader.read()
 
     async with raw_server(handler) as base_url:
-        address = parse_base_url("main", base_url)
+        address = parse_base_url("upstreams.main", base_url)
 
         async def connect(owner: Owner) -> Connection:
             _, connection = await asyncio.get_running_loop().create_connection(

@@ -25,7 +25,7 @@ from stepwell.engines.http_address import Address, parse_base_url
 )
 def test_address_of_a_base_url(base_url: str, address: Address) -> None:
     """Names of hosts are ASCII on the wire; a scheme's own port goes without saying."""
-    assert parse_base_url("main", base_url) == address
+    assert parse_base_url("upstreams.main", base_url) == address
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_address_of_a_base_url(base_url: str, address: Address) -> None:
 def test_other_base_urls_are_refused(base_url: str) -> None:
     """With their name and value, when they are read and not when they are used."""
     with pytest.raises(ConfigError, match=r"\[upstreams\.main\] base_url"):
-        parse_base_url("main", base_url)
+        parse_base_url("upstreams.main", base_url)

@@ -13,6 +13,8 @@ from stepwell.semantic.valve.outline import outline
 from stepwell.semantic.valve.reading import Reading
 from stepwell.semantic.valve.tables import lines
 
+_MAX_BYTES = 1 << 20
+"""Of a file of opposites: ten thousand lines of a hundred bytes."""
 _PLACED = "~"
 _ARTICLES = frozenset(("a", "an", "the", "my", "your", "my", "of", "to"))
 
@@ -186,10 +188,17 @@ def read_opposites(path: Path) -> Opposites:
     """Return the opposites in a file of the shipped ones' form.
 
     Raises:
-        ConfigError: The file cannot be read, or a line is not as it must be; names file and line.
+        ConfigError: The file cannot be read, is none or too large, or a line is not as it must be;
+            names file and line.
     """
     try:
-        written = path.read_text("utf-8").splitlines()
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"opposites: {path} is no file.")
+        with path.open("rb") as file:
+            read = file.read(_MAX_BYTES + 1)
+        if len(read) > _MAX_BYTES:
+            raise ConfigError(f"opposites: {path} has more than {_MAX_BYTES} bytes.")
+        written = read.decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"opposites: {path} cannot be read: {error}") from error
     own = [line.partition("#")[0].strip() for line in written]

@@ -214,6 +214,11 @@ def test_own_opposites_that_cannot_be_read(tmp_path: Path) -> None:
         path.write_bytes(b"# ours\n\na | b\n" + wrong)
         with pytest.raises(ConfigError, match=r"opposites: .*wrong\.txt line 4: 'a.*expected"):
             read_opposites(path)
+    with pytest.raises(ConfigError, match="is no file"):
+        read_opposites(Path("/dev/zero"))
+    path.write_bytes(b"up | down\n" * 200_000)
+    with pytest.raises(ConfigError, match="has more than"):
+        read_opposites(path)
     path.write_bytes(b"\xff | b")
     with pytest.raises(ConfigError, match=r"wrong\.txt cannot be read"):
         read_opposites(path)
