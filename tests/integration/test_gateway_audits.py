@@ -205,7 +205,7 @@ async def test_a_judge_that_is_none(
         await fill(gateway)
         assert (await gateway.ask(ASKED)).headers["x-cache"] == "HIT"
         await reaches(gateway, NOT_JUDGED, 1, why=why, by="sample")
-        degraded = await total(gateway, "stepwell_degraded_total", component="semantic.judge")
+        degraded = await total(gateway, "stepwell_failures_total", component="semantic.judge")
         assert degraded == (why == "failed")
         assert await total(gateway, JUDGED) == 0
         another = await gateway.ask("How can I return the shoes that I bought online?")

@@ -133,7 +133,7 @@ async def test_a_server_that_fails_costs_hits_only(
         took = time.monotonic() - started
         assert (answer.status, answer.headers["x-cache"]) == (200, "MISS")
         assert took < 5
-        await reaches(gateway, "stepwell_degraded_total", 1, component="semantic.embedder")
+        await reaches(gateway, "stepwell_failures_total", 1, component="semantic.embedder")
         server.how = "well"
         async with asyncio.timeout(20):
             while not await is_semantic_hit(gateway):  # noqa: ASYNC110  (nobody tells of it)

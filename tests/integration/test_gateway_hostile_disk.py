@@ -45,7 +45,7 @@ async def test_a_full_disk(small_disk: Path, upstream: FakeUpstream) -> None:
     data = small_disk / "data"
     async with running_gateway(data, upstream.base_url) as gateway:
         await assert_all_is_well(gateway, 0, 150)
-        await reaches(gateway, "stepwell_degraded_total", 1, component="store.disk")
+        await reaches(gateway, "stepwell_failures_total", 1, component="store.disk")
         await asyncio.to_thread(mount, "-o", "remount,size=24m", str(small_disk))
         await assert_all_is_well(gateway, 150, 160)
     async with running_gateway(data, upstream.base_url) as gateway:
@@ -73,7 +73,7 @@ async def test_a_start_on_a_full_disk(
     filler = await asyncio.to_thread(use_up, small_disk)
     assert len(list(shortages(data))) == 1
     async with running_gateway(data, upstream.base_url) as gateway:
-        await reaches(gateway, "stepwell_degraded_total", 1, component="store.disk")
+        await reaches(gateway, "stepwell_failures_total", 1, component="store.disk")
         await assert_all_is_well(gateway, 0, 6)
         settings = tmp_path / "stepwell.toml"
         await asyncio.to_thread(settings.write_text, f'data_dir = "{data}"')
@@ -117,7 +117,7 @@ async def test_a_broken_store(
         if when == "stopped":
             # A running store has all that matters in its log, and mends the file from there.
             assert upstream.call_count == 9
-            assert await total(gateway, "stepwell_degraded_total", component="store.disk") == 1
+            assert await total(gateway, "stepwell_failures_total", component="store.disk") == 1
     async with start_gateway() as gateway:
         assert (await gateway.ask("question 8", model="wordy")).headers["x-cache"] == "HIT"
 

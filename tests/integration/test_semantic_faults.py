@@ -63,7 +63,7 @@ async def test_the_embedder_is_killed(
         os.kill(process.pid, signal.SIGKILL)
         other = await gateway.ask("How do I wash wool by hand?")
         assert (other.status, other.headers["x-cache"]) == (200, "MISS")
-        await reaches(gateway, "stepwell_degraded_total", 1, component="semantic.embedder")
+        await reaches(gateway, "stepwell_failures_total", 1, component="semantic.embedder")
         assert await is_hit_soon(gateway)
 
 

@@ -201,7 +201,7 @@ def _watch(gauges: Gauges, memory: MemoryStore, store: Store) -> None:
     gauges.watch(catalogue.ENTRIES, lambda: len(memory), Tier.MEMORY)
     gauges.watch(catalogue.BYTES, lambda: memory.size_bytes, Tier.MEMORY)
     if isinstance(store, SupportsTrouble):
-        gauges.watch(catalogue.BYPASSED, lambda: float(bool(store.trouble)), store.tier)
+        gauges.watch(catalogue.DEGRADED, lambda: float(bool(store.trouble)), store.tier)
 
 
 def _intake(settings: Settings, targets: Targets, *, phrased: bool) -> Intake:

@@ -224,8 +224,8 @@ EVICTED_BYTES = Metric(
     "Bytes of the entries a tier let go.",
     ("tier", "reason"),
 )
-DEGRADED = Metric(
-    "stepwell_degraded_total",
+FAILURES = Metric(
+    "stepwell_failures_total",
     Kind.COUNTER,
     "Failures that no caller saw: the cache did less than it should.",
     ("component",),
@@ -242,7 +242,7 @@ BYTES = Metric(
     "Bytes a tier holds; memory is the sum over workers, disk is shared by them.",
     ("tier",),
 )
-BYPASSED = Metric(
+DEGRADED = Metric(
     "stepwell_degraded",
     Kind.GAUGE,
     "1 while a part is bypassed because it fails, summed over workers; else 0.",
@@ -272,6 +272,6 @@ CATALOGUE = (
     *(JUDGED, NOT_JUDGED, WITHHELD, PRECISION),
     *(UPSTREAM_SECONDS, UPSTREAM_FIRST_BYTE_SECONDS, UPSTREAM_ERRORS),
     *(ENTRIES, BYTES, STORED, STORED_BYTES, FILL_REFUSED, EVICTIONS, EVICTED_BYTES),
-    *(DEGRADED, BYPASSED, WORKERS, BUILD_INFO),
+    *(FAILURES, DEGRADED, WORKERS, BUILD_INFO),
 )
 """In the order of the reference page and of `/metrics`."""

@@ -130,11 +130,11 @@ class Meters:
             case HitJudged() | HitNotJudged() | HitWithheld():
                 self._count_judgement(event)
             case Degraded(component):
-                self._add(catalogue.DEGRADED, 1, component)
+                self._add(catalogue.FAILURES, 1, component)
             case Bypassed(part):
-                self._add(catalogue.DEGRADED, 1, part)
+                self._add(catalogue.FAILURES, 1, part)
             case Resumed():
-                pass  # `catalogue.BYPASSED` says it.
+                pass  # `catalogue.DEGRADED` says it.
             case _:
                 assert_never(event)
 

@@ -39,7 +39,7 @@ histogram_quantile(0.99, sum by (le) (rate(stepwell_request_seconds_bucket{outco
 An alert for a cache that does less than it should:
 
 ```promql
-sum by (component) (increase(stepwell_degraded_total[5m])) > 0
+sum by (component) (increase(stepwell_failures_total[5m])) > 0
 ```
 """
 

@@ -54,7 +54,7 @@ def test_text_says_what_was_counted(reading: Reading) -> None:
     spent = (("kind", "prompt"), ("model", AWKWARD_MODEL))
     assert values["stepwell_spent_tokens_total", *spent] == 1000
     assert values["stepwell_entries", ("tier", "memory")] == 5
-    assert values["stepwell_degraded_total", ("component", "store.disk")] == 1
+    assert values["stepwell_failures_total", ("component", "store.disk")] == 1
 
 
 def test_histograms_are_cumulative(reading: Reading) -> None:

@@ -101,7 +101,7 @@ def test_reading_changes_nothing() -> None:
         ),
         (
             Degraded("store.disk", "no space left"),
-            {"stepwell_degraded_total component=store.disk": 1},
+            {"stepwell_failures_total component=store.disk": 1},
         ),
         (
             UpstreamFailed("local", "timeout"),
