@@ -87,13 +87,17 @@ def test_a_wrong_call_says_how(arguments: list[str]) -> None:
         ("[upstreams.x]\nmodels = ['a']", "upstreams.x: base_url is missing"),
         ("[auth]\nmode = 'keys'", "needs [[auth.keys]]"),
         (
-            '[semantic]\nembedder = "endpoint"\n'
-            '[semantic.endpoint]\nbase_url = "http://x:99999/v1"\nmodel = "m"\ndimensions = 8',
+            (
+                '[semantic]\nembedder = "endpoint"\n'
+                '[semantic.endpoint]\nbase_url = "http://x:99999/v1"\nmodel = "m"\ndimensions = 8'
+            ),
             "[semantic.endpoint] base_url 'http://x:99999/v1' must be",
         ),
         (
-            '[semantic]\nembedder = "endpoint"\n[semantic.endpoint]\napi_key_env = "NOT_SET"\n'
-            'base_url = "http://x/v1"\nmodel = "m"\ndimensions = 8',
+            (
+                '[semantic]\nembedder = "endpoint"\n[semantic.endpoint]\napi_key_env = "NOT_SET"\n'
+                'base_url = "http://x/v1"\nmodel = "m"\ndimensions = 8'
+            ),
             "semantic.endpoint.api_key_env",
         ),
     ],
