@@ -17,7 +17,7 @@ from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Comparer, Embedder
 from stepwell.embedding.supervisor import EmbedderAddress
 from stepwell.semantic.acceptance.calibration import Calibration, packaged
-from stepwell.semantic.comparison import Comparison
+from stepwell.semantic.comparison import LEAST_SHARE, Comparison
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.evidence import Evidence
 from stepwell.semantic.follower import FollowedStore, SemanticFollower
@@ -127,7 +127,9 @@ def make_embedder(table: Semantic, address: EmbedderAddress | None) -> Embedder:
         return _endpoint_embedder(table)
     from stepwell.embedding.remote import RemoteEmbedder  # noqa: PLC0415
 
-    return RemoteEmbedder(address.socket, address.facts, budget_seconds=table.timeout_seconds)
+    share = 1.0 if table.comparison == "off" else 1.0 - LEAST_SHARE
+    budget_seconds = table.timeout_seconds * share
+    return RemoteEmbedder(address.socket, address.facts, budget_seconds=budget_seconds)
 
 
 def _endpoint_embedder(table: Semantic) -> Embedder:

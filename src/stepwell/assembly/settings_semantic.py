@@ -79,10 +79,10 @@ class Semantic(Table, frozen=True):
     ``multilingual`` if it is installed, else off."""
     endpoint: EmbeddingEndpoint | None = None
     timeout_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.2
-    """How long an embedding and a comparison may take together, though a comparison has a quarter
-    of it in any case; the most that looking for other words adds to a miss. What a worker needs for
-    other requests meanwhile does not count. A short question takes some 10 ms, the longest 150 on a
-    busy machine."""
+    """How long an embedding and a comparison may take together, of which the last quarter is kept
+    for the comparison, where there is one; the most that looking for other words adds to a miss.
+    What a worker needs for other requests meanwhile does not count. A short question takes some
+    10 ms, the longest 150 on a busy machine."""
     threads: Annotated[int, Meta(ge=1, le=256)] | None = None
     """Texts a bundled embedder works on at a time. Default: one per core, at most 4."""
     levels: Levels = field(default_factory=Levels)

@@ -14,7 +14,7 @@ COMPARISON = "comparison"
 """What refuses a match that does not look the same from nearby."""
 
 LEAST_SHARE = 0.25
-"""Of the lookup's time that a comparison has in any case. A text that can be compared is short, so
+"""Of the lookup's time that is kept for the comparison. A text that can be compared is short, so
 what came before took that long only if the loop was busy, and not the embedder."""
 
 
