@@ -3,6 +3,7 @@
 import argparse
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -57,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @contextmanager
 def _leaving_on_sigterm() -> Iterator[None]:
     """Leave through all ``finally`` blocks, as on Ctrl-C: half-written files go, children end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python hears of signals on its main thread only.
+        return
     before = signal.signal(signal.SIGTERM, _leave)
     try:
         yield
