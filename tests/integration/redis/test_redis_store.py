@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from meta.repository import ROOT
 from support.redis_client import OpenServers
 from support.redis_servers import PATIENCE_SECONDS, RedisServer
 from support.redis_servers import Servers as Launcher
@@ -20,6 +21,7 @@ from stepwell.core.events import Event
 from stepwell.core.judgement import Verdict
 from stepwell.core.names import EVERYONE, Arrival, PairId, Position
 from stepwell.stores.redis import entries, removal
+from stepwell.stores.redis.address import Credentials
 from stepwell.stores.redis.facets import facets_of
 from stepwell.stores.redis.layout import Layout
 from stepwell.stores.redis.store import RedisStore
@@ -370,6 +372,32 @@ async def test_replicas_must_know(open_store: OpenStore, launcher: Launcher) -> 
         await store.invalidate(Selector(tag="a"))
     replica.resume()
     assert len(await read_until(store, 2)) == 2
+
+
+async def test_a_user_with_the_documented_rights(
+    open_store: OpenStore, server: RedisServer
+) -> None:
+    """It can do all that is done."""
+    page = (ROOT / "docs" / "how-to" / "redis.md").read_text()
+    (line,) = [line for line in page.splitlines() if line.startswith("ACL SETUSER")]
+    server.ask(*line.replace("~stepwell:*", f"~{PREFIX}:*").split())
+    store = await open_store(server.url, credentials=Credentials("stepwell", "password"))
+    entry = fresh(tags=("a",), phrasing=make_phrasing("words"))
+    assert await store.put(entry)
+    assert await store.put(replace(entry, answer=fresh(body=b"{}").answer))
+    assert await store.get(entry.key) is not None
+    assert len((await store.arrived(Arrival(0), 10))[0]) == 1
+    await store.arrived(Arrival(1), 10)
+    await store.move_source(EVERYONE, "faq", "1")
+    await store.source_values()
+    await store.judge(make_judgement(PairId(bytes(16)), entry.key))
+    await store.judgements()
+    assert await store.invalidate(Selector(tag="a")) == 1
+    await store.read()
+    await store._removal._sweep(store.position())
+    await until(lambda: not len(store._feed.epochs))
+    refused = {str(reply) for reply in server.ask("ACL", "LOG")}
+    assert refused == set()
 
 
 async def test_walks_in_pages(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
