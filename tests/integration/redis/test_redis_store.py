@@ -252,6 +252,22 @@ async def test_a_torn_feed(open_store: OpenStore, server: RedisServer, how: str)
     assert [type(change) for change in await read_until(other)] == [Invalidated]
 
 
+async def test_an_invalidation_that_cannot_be_read(
+    open_store: OpenStore, server: RedisServer
+) -> None:
+    """Whoever comes then takes it to mean all that is older."""
+    one = await open_store()
+    old = fresh("old", as_of=one.position())
+    await one.put(old)
+    await one.move_source(EVERYONE, "faq", "1")
+    server.ask("ZADD", FEED + b"epochs", 1, b"of a newer version")
+    other = await open_store()
+    assert await other.get(old.key) is None
+    young = fresh("young", as_of=other.position())
+    assert await other.put(young)
+    assert await other.get(young.key) == young
+
+
 async def test_an_outage(open_store: OpenStore, server: RedisServer) -> None:
     """Nothing of what is held counts meanwhile; nothing is lost by it."""
     one, other = await open_store(), await open_store(max_lag_seconds=0.5)

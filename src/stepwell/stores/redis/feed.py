@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from stepwell.core.changes import Change, Invalidated, Lost
 from stepwell.core.clock import Clock
-from stepwell.core.errors import CorruptEntry, CutOff, StoreError
+from stepwell.core.errors import ConfigError, CorruptEntry, CutOff, StepwellError, StoreError
 from stepwell.core.names import Position
 from stepwell.stores.messages import read_message
 from stepwell.stores.redis.epochs import Epochs
@@ -54,7 +54,7 @@ class RedisFeed:
         *,
         clock: Clock,
         max_lag_seconds: float = MAX_LAG_SECONDS,
-        on_error: Callable[[StoreError], None],
+        on_error: Callable[[StepwellError], None],
         on_word: Callable[[], None],
     ) -> None:
         """Follow nothing yet; `start` does.
@@ -143,17 +143,6 @@ class RedisFeed:
         except TimeoutError as error:
             raise CutOff("a change was made, but the feed did not bring it") from error
 
-    async def word(self) -> None:
-        """Wait for the feed's next word. Raises `CutOff` if none comes in two seconds."""
-        before = self._standing
-        try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                while self._standing is before:
-                    self._moved.clear()
-                    await self._moved.wait()
-        except TimeoutError as error:
-            raise CutOff("the feed is silent") from error
-
     async def start(self, patience_seconds: float) -> None:
         """Begin to follow, and wait a while for the first word; go on without it."""
         self._following = asyncio.create_task(self._follow())
@@ -189,7 +178,7 @@ class RedisFeed:
                     line.close()
             except _Torn:
                 is_torn = True
-            except StoreError as error:
+            except (StoreError, ConfigError) as error:
                 self._on_error(error)
                 await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -203,23 +192,31 @@ class RedisFeed:
             secrets.token_urlsafe(_GENERATION_BYTES),
             history,
         )
-        generation, position, floor = items(opened)
-        known = self._generation, self._history
-        self._generation, self._history = string(generation), history
-        here = Position(integer(position))
-        if anew or known != (self._generation, history) or here < self._heard:
-            await self._start_anew(line, here, Position(integer(floor)))
+        name, position, floor = items(opened)
+        generation, here = string(name), Position(integer(position))
+        is_known = (generation, history) == (self._generation, self._history)
+        if anew or not is_known or here < self._heard:
+            await self._start_anew(line, here, integer(floor))
+        # Not before: if that failed, it is to be done again.
+        self._generation, self._history = generation, history
 
-    async def _start_anew(self, line: Line, here: Position, floor: Position) -> None:
-        epochs = Epochs(floor)
+    async def _start_anew(self, line: Line, here: Position, floor: int) -> None:
         rows = await line.ask(
             *("ZRANGE", self._layout.epochs, 0, -1, "WITHSCORES"), timeout_seconds=PATIENCE_SECONDS
         )
+        known: list[Invalidated] = []
         for message, score in pairs(rows):
-            change = read_message(int(float(score)), message)
-            if isinstance(change, Invalidated):
-                epochs.note(change)
-        self._epochs = epochs
+            position = int(float(score))
+            try:
+                change = read_message(position, message)
+            except CorruptEntry as error:  # of a newer version, perhaps: it may mean anything
+                self._on_error(error)
+                floor = max(floor, position)
+            else:
+                known += [change] if isinstance(change, Invalidated) else []
+        self._epochs = Epochs(Position(floor))
+        for change in known:
+            self._epochs.note(change)
         self._heard = here
         self._unread = [Lost(here)]
 

@@ -6,7 +6,7 @@ from typing import Self
 from stepwell.core.changes import Change
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Arrived, Entry, Selector
-from stepwell.core.errors import StoreError, StoreFull, StoreUnavailable
+from stepwell.core.errors import StepwellError, StoreFull, StoreUnavailable
 from stepwell.core.events import Degraded
 from stepwell.core.judgement import Judgement
 from stepwell.core.names import Arrival, CacheKey, Namespace, Position, Tier
@@ -215,7 +215,7 @@ class RedisStore:
         await self._feed.aclose()
         await self._servers.aclose()
 
-    def _degraded(self, error: StoreError) -> None:
+    def _degraded(self, error: StepwellError) -> None:
         self._events.emit(Degraded("store.redis", str(error)))
         self._note()
 
