@@ -106,7 +106,11 @@ class Names:
     ) -> Mention | None:
         words = reading.words
         is_capital = words[index].written[0].isupper() and (index > 0 or reading.is_chinese)
+        following = plain(words[index + 1].text) if index + 1 < len(words) else ""
         for spelling in spellings:
+            # Most end here: many names begin with "how".
+            if spelling.rest and spelling.rest[0] != following:
+                continue
             behind = index + 1 + len(spelling.rest)
             rest = tuple(plain(word.text) for word in words[index + 1 : behind])
             if spelling.rest == rest and (is_capital or not spelling.is_capital):
