@@ -8,21 +8,12 @@ from stepwell.core.entry import Arrived, Entry
 from stepwell.core.names import Arrival, CacheKey
 from stepwell.stores.redis.entries import Seen
 from stepwell.stores.redis.layout import Layout
-from stepwell.stores.redis.link import Reply, Word
 from stepwell.stores.redis.replies import integer, stream_entries
-from stepwell.stores.redis.scripts import ARRIVED
+from stepwell.stores.redis.scripts import ARRIVED, Asked
 
 _FORM = struct.Struct("<32sd")
 _BEHIND_THE_FIRST = 1
 """`Arrival` 0 is before all; behind ``n`` arrivals is ``n + 1``; a page of a walk is below 0."""
-
-
-class Asked(Protocol):
-    """The part of the servers this needs."""
-
-    async def ask(self, key: bytes, *words: Word, timeout_seconds: float | None = None) -> Reply:
-        """Send a command to the server that has ``key``."""
-        ...
 
 
 class Walked(Protocol):

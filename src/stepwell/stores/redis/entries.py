@@ -16,7 +16,7 @@ from stepwell.stores.redis.facets import MAX_BYTES, Facets, read_facets, write_f
 from stepwell.stores.redis.layout import Layout, key_of
 from stepwell.stores.redis.link import Reply, Word
 from stepwell.stores.redis.replies import integer, items, string
-from stepwell.stores.redis.scripts import PUT, REMOVE
+from stepwell.stores.redis.scripts import PUT, REMOVE, Asked
 
 _SCAN_COUNT = 500
 """Names a server is asked for at a time: half a millisecond in which it answers nobody else."""
@@ -38,12 +38,8 @@ class Node(Protocol):
         ...
 
 
-class Servers(Protocol):
+class Servers(Asked, Protocol):
     """The part of the servers this needs."""
-
-    async def ask(self, key: bytes, *words: Word, timeout_seconds: float | None = None) -> Reply:
-        """Send a command to the server that has ``key``."""
-        ...
 
     def masters(self) -> Sequence[Node]:
         """Return the nodes that hold entries."""

@@ -8,7 +8,7 @@ from typing import Protocol
 from stepwell.core.errors import StoreUnavailable
 from stepwell.stores.redis.link import Refused, Reply, Word
 from stepwell.stores.redis.replies import integer, string
-from stepwell.stores.redis.scripts import Script
+from stepwell.stores.redis.scripts import Asked, Script
 
 PATIENCE_SECONDS = 2.0
 """For what is not on a request's way."""
@@ -34,6 +34,10 @@ class Dialled(Protocol):
     async def dial(self, key: bytes) -> Line:
         """Connect anew to the server that has ``key``."""
         ...
+
+
+class Served(Asked, Dialled, Protocol):
+    """Both."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Protocol
 
 from stepwell.core.changes import Invalidated
 from stepwell.core.entry import Selector
@@ -15,8 +14,7 @@ from stepwell.stores.redis.entries import Entries, Seen
 from stepwell.stores.redis.epochs import Epochs
 from stepwell.stores.redis.feed import RedisFeed
 from stepwell.stores.redis.layout import Layout
-from stepwell.stores.redis.line import Dialled, run_durably
-from stepwell.stores.redis.link import Reply, Word
+from stepwell.stores.redis.line import Served, run_durably
 from stepwell.stores.redis.replies import integer
 from stepwell.stores.redis.scripts import INVALIDATED, RELEASE, SWEPT
 
@@ -27,20 +25,12 @@ all that was said until `stepwell.stores.redis.entries.GRACE_SECONDS` before."""
 _LEASE_MILLISECONDS = 120_000
 
 
-class Servers(Dialled, Protocol):
-    """The part of the servers this needs."""
-
-    async def ask(self, key: bytes, *words: Word, timeout_seconds: float | None = None) -> Reply:
-        """Send a command to the server that has ``key``."""
-        ...
-
-
 class Removal:
     """Invalidates, counts, and sweeps behind. One event loop."""
 
     def __init__(
         self,
-        servers: Servers,
+        servers: Served,
         layout: Layout,
         entries: Entries,
         feed: RedisFeed,

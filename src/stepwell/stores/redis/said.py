@@ -1,7 +1,6 @@
 """What people have set and said: current values of named sources, judgements of hits."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from stepwell.core.changes import Judged, SourceMoved
 from stepwell.core.errors import CorruptEntry, StoreFull
@@ -9,26 +8,18 @@ from stepwell.core.judgement import Judgement, Verdict
 from stepwell.core.names import EVERYONE, Namespace
 from stepwell.stores.messages import judged_message, read_message, source_message
 from stepwell.stores.redis.layout import Layout
-from stepwell.stores.redis.line import PATIENCE_SECONDS, Dialled, run_durably
-from stepwell.stores.redis.link import Refused, Reply, Word
+from stepwell.stores.redis.line import PATIENCE_SECONDS, Served, run_durably
+from stepwell.stores.redis.link import Refused
 from stepwell.stores.redis.replies import integer, items, pairs
 from stepwell.stores.redis.scripts import FULL, JUDGED, MOVED
 
 _PAGE = 1_000
 
 
-class Servers(Dialled, Protocol):
-    """The part of the servers this needs."""
-
-    async def ask(self, key: bytes, *words: Word, timeout_seconds: float | None = None) -> Reply:
-        """Send a command to the server that has ``key``."""
-        ...
-
-
 class Said:
     """Kept in two hashes beside the feed. Safe for many tasks on one event loop."""
 
-    def __init__(self, servers: Servers, layout: Layout) -> None:
+    def __init__(self, servers: Served, layout: Layout) -> None:
         self._servers = servers
         self._layout = layout
 
