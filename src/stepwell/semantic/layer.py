@@ -163,8 +163,9 @@ class SemanticLayer:
         self, phrasing: Phrasing, terms: Terms, match: Match, started: float
     ) -> Refused | None:
         """Return what those have against a match who cost too much to be asked of every one."""
-        is_reordered_only = is_reordered(self._read(phrasing.text), self._read(match.text))
-        if self._comparison is not None and not is_reordered_only:
+        if self._comparison is not None and not is_reordered(
+            self._read(phrasing.text), self._read(match.text)
+        ):
             doubt = await self._comparison.doubt(phrasing.text, match, terms.level, started)
             if doubt is not None:
                 return doubt

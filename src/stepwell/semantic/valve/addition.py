@@ -1,5 +1,6 @@
 """One text is the other and one stretch more."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from stepwell.semantic.valve.outline import Token, outline
@@ -18,6 +19,17 @@ class Addition(NamedTuple):
     """Place behind the last."""
     said: tuple[str, ...]
     """Folds, and Chinese characters: words may be cut elsewhere in the other text."""
+
+
+def only_in_one(
+    find: Callable[[Reading, Reading], str], asked: Reading, stored: Reading
+) -> tuple[str, str] | None:
+    """Return what ``find`` finds that one text says more than the other, whichever that is."""
+    words = find(asked, stored)
+    if words:
+        return words, ""
+    words = find(stored, asked)
+    return ("", words) if words else None
 
 
 def addition(longer: Reading, shorter: Reading) -> Addition | None:

@@ -3,7 +3,7 @@
 Only where one text is the other, word for word, and one word or two more.
 """
 
-from stepwell.semantic.valve.addition import addition
+from stepwell.semantic.valve.addition import addition, only_in_one
 from stepwell.semantic.valve.english import fold
 from stepwell.semantic.valve.outline import Token, outline
 from stepwell.semantic.valve.reading import HAN, LATIN, Reading
@@ -60,11 +60,7 @@ _NUMERALS = frozenset("一二两三四五六七八九十几每某")
 
 def qualifier(asked: Reading, stored: Reading) -> tuple[str, str] | None:
     """Return the quality that only one text names, if that is all that it says more."""
-    words = _added(asked, stored)
-    if words:
-        return words, ""
-    words = _added(stored, asked)
-    return ("", words) if words else None
+    return only_in_one(_added, asked, stored)
 
 
 def _added(more: Reading, less: Reading) -> str:

@@ -1,6 +1,6 @@
 """Refuses a thing beside something of it: my account, my account history; 订单, 订单号."""
 
-from stepwell.semantic.valve.addition import Addition, addition
+from stepwell.semantic.valve.addition import Addition, addition, only_in_one
 from stepwell.semantic.valve.english import fold
 from stepwell.semantic.valve.outline import Outline, outline
 from stepwell.semantic.valve.reading import HAN, Reading
@@ -35,11 +35,7 @@ KINDS_IN_CHINESE = frozenset(
 
 def whole(asked: Reading, stored: Reading) -> tuple[str, str] | None:
     """Return what one text asks of a thing that the other asks itself about, all else the same."""
-    words = _of_it(asked, stored)
-    if words:
-        return words, ""
-    words = _of_it(stored, asked)
-    return ("", words) if words else None
+    return only_in_one(_of_it, asked, stored)
 
 
 def _of_it(more: Reading, less: Reading) -> str:

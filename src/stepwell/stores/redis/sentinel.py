@@ -4,23 +4,22 @@ https://redis.io/docs/latest/develop/reference/sentinel-clients/
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from stepwell.core.errors import ConfigError, StoreUnavailable
 from stepwell.stores.redis.address import HostPort, Sentinel, show_address
 from stepwell.stores.redis.breaker import Closed, State
 from stepwell.stores.redis.dialing import Dialer, expect_lone_master
-from stepwell.stores.redis.link import Link, Reply, Word
-from stepwell.stores.redis.node import Node
+from stepwell.stores.redis.link import Link
+from stepwell.stores.redis.single import LoneServer
 
 LOOK_SECONDS = 5.0
 """How often sentinels are asked while all is well. A master that is cut off from them, and not
 from us, hears as late as that of its successor; what we wrote to it meanwhile is lost."""
 
 
-class SentinelServer:
-    """`Servers` of which there is one at a time.
+class SentinelServer(LoneServer):
+    """One server at a time, which sentinels name.
 
     Whenever the connection is lost, or the server says that it is a replica, the sentinels are
     asked anew: each of them, until one names a server that calls itself the master.
@@ -37,7 +36,7 @@ class SentinelServer:
         self._service = address.service
         self._sentinels = list(address.sentinels)
         self._dialer = dialer
-        self._node = Node(
+        super().__init__(
             show_address(address),
             self._connect,
             timeout_seconds=timeout_seconds,
@@ -53,35 +52,14 @@ class SentinelServer:
             ConfigError: What no waiting mends.
         """
         self._watching = asyncio.create_task(self._watch())
-        await self._node.start()
-
-    @property
-    def state(self) -> State:
-        """As `Servers.state`."""
-        return self._node.state
-
-    def ask(
-        self, key: bytes, *words: Word, timeout_seconds: float | None = None
-    ) -> Coroutine[Any, Any, Reply]:
-        """As `Servers.ask`."""
-        del key
-        return self._node.ask(*words, timeout_seconds=timeout_seconds)
-
-    def masters(self) -> Sequence[Node]:
-        """As `Servers.masters`."""
-        return (self._node,)
-
-    async def dial(self, key: bytes) -> Link:
-        """As `Servers.dial`."""
-        del key
-        return await self._node.dial()
+        await super().start()
 
     async def aclose(self) -> None:
         """As `Servers.aclose`."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
-        await self._node.aclose()
+        await super().aclose()
 
     async def _connect(self) -> Link:
         """Find the master and connect to it."""

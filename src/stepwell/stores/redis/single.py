@@ -1,6 +1,6 @@
 """One server, which holds all keys."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from stepwell.stores.redis.address import Single, show_address
@@ -10,25 +10,18 @@ from stepwell.stores.redis.link import Link, Reply, Word
 from stepwell.stores.redis.node import Node
 
 
-class SingleServer:
-    """`Servers` of which there is one."""
+class LoneServer:
+    """`Servers` of which there is one at a time, however it is found."""
 
     def __init__(
         self,
-        address: Single,
-        dialer: Dialer,
+        name: str,
+        connect: Callable[[], Awaitable[Link]],
         *,
         timeout_seconds: float,
         on_change: Callable[[State], None],
     ) -> None:
-        self._address = address
-        self._dialer = dialer
-        self._node = Node(
-            show_address(address),
-            self._connect,
-            timeout_seconds=timeout_seconds,
-            on_change=on_change,
-        )
+        self._node = Node(name, connect, timeout_seconds=timeout_seconds, on_change=on_change)
 
     async def start(self) -> None:
         """Connect, or go on trying in the background.
@@ -63,5 +56,21 @@ class SingleServer:
         """As `Servers.aclose`."""
         await self._node.aclose()
 
-    async def _connect(self) -> Link:
-        return await self._dialer.dial(self._address.endpoint, expect_lone_master)
+
+class SingleServer(LoneServer):
+    """One server that never moves."""
+
+    def __init__(
+        self,
+        address: Single,
+        dialer: Dialer,
+        *,
+        timeout_seconds: float,
+        on_change: Callable[[State], None],
+    ) -> None:
+        super().__init__(
+            show_address(address),
+            lambda: dialer.dial(address.endpoint, expect_lone_master),
+            timeout_seconds=timeout_seconds,
+            on_change=on_change,
+        )
