@@ -11,12 +11,11 @@ from stepwell.core.errors import StoreUnavailable
 from stepwell.stores.redis.address import HostPort
 from stepwell.stores.redis.breaker import Closed, Open, State
 from stepwell.stores.redis.servers import Servers
+from support.raw_server import Handler, serving
 from support.redis_servers import PATIENCE_SECONDS
 
 OpenServers = Callable[..., Awaitable[Servers]]
 """Takes a URL, and settings by name."""
-
-Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Changes:
@@ -65,26 +64,5 @@ def answer_at_once(asking: Coroutine[Any, Any, object]) -> str:
 @asynccontextmanager
 async def pretender(handler: Handler) -> AsyncIterator[HostPort]:
     """Serve each connection by ``handler``, which then closes it; yield where."""
-    serving: set[asyncio.Task[None]] = set()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await handler(reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client has closed the connection
-        finally:
-            writer.close()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving.add(asyncio.create_task(serve(reader, writer)))
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    try:
-        yield HostPort("127.0.0.1", server.sockets[0].getsockname()[1])
-    finally:
-        server.close()
-        for task in serving:
-            task.cancel()
-        for end in await asyncio.gather(*serving, return_exceptions=True):
-            if isinstance(end, Exception):
-                raise end
+    async with serving(handler) as port:
+        yield HostPort("127.0.0.1", port)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,11 +11,10 @@ from stepwell.core.names import Endpoint
 from stepwell.core.ports import Call, Headers
 from stepwell.engines.http import HttpUpstream
 from stepwell.engines.http_reply import HttpReply
+from support.raw_server import Handler, serving
 
 MakeUpstream = Callable[..., HttpUpstream]
 """Takes a base URL, and settings by name."""
-
-Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 CALL = Call(Endpoint.CHAT, b'{"model":"fake","messages":[]}', ())
 """The least of calls, for servers that do not read it."""
@@ -65,27 +64,5 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
 @asynccontextmanager
 async def raw_server(handler: Handler, host: str = "127.0.0.1") -> AsyncIterator[str]:
     """Serve each connection by ``handler``, which then closes it; yield the base URL."""
-    serving: set[asyncio.Task[None]] = set()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await handler(reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client has closed the connection
-        finally:
-            writer.close()
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving.add(asyncio.create_task(serve(reader, writer)))
-
-    server = await asyncio.start_server(accept, host, 0)
-    port = server.sockets[0].getsockname()[1]
-    try:
+    async with serving(handler, host) as port:
         yield f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
-    finally:
-        server.close()
-        for task in serving:
-            task.cancel()
-        for end in await asyncio.gather(*serving, return_exceptions=True):
-            if isinstance(end, Exception):
-                raise end
