@@ -10,6 +10,7 @@ import pytest
 from stepwell.core.errors import StoreUnavailable
 from stepwell.stores.redis.address import HostPort
 from stepwell.stores.redis.breaker import Closed, Open, State
+from stepwell.stores.redis.link import Late
 from stepwell.stores.redis.servers import Servers
 from support.raw_server import Handler, serving
 from support.redis_servers import PATIENCE_SECONDS
@@ -59,6 +60,17 @@ def answer_at_once(asking: Coroutine[Any, Any, object]) -> str:
         asking.send(None)
     asking.close()
     return str(caught.value)
+
+
+async def fail_until_open(changes: Changes, ask: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    """Ask a silent server until it is left alone: at most three are late, none afterwards."""
+    late = 0
+    while not changes.seen:
+        with pytest.raises(StoreUnavailable) as caught:
+            await ask()
+        late += isinstance(caught.value, Late)
+    assert late <= 3
+    answer_at_once(ask())
 
 
 @asynccontextmanager

@@ -139,8 +139,7 @@ async def test_an_answer_on_its_way_is_not_stored(open_store: OpenStore) -> None
 async def test_one_who_slept_cannot_write(open_store: OpenStore) -> None:
     """What it knows of invalidations is too old, by the server's clock."""
     store = await open_store()
-    standing = store._feed._standing
-    store._feed._standing = replace(standing, server_seconds=standing.server_seconds - 60)
+    store._feed._server_seconds -= 60
     await store._feed.aclose()
     with pytest.raises(StoreUnavailable, match="too late"):
         await store.put(fresh())
@@ -158,7 +157,7 @@ async def test_what_a_late_writer_wrote_is_never_served(
     for selector in (Selector(tag="a"), Selector(key=entry.key)):
         late = replace(entry, as_of=one.position())
         await one.invalidate(selector)
-        generation, heard_at = one._feed.generation, one._feed.standing.server_seconds
+        generation, heard_at = one._feed.generation, one._feed.heard_at
         await one._entries.put(generation, late, facets_of(late), heard_at)
         assert server.ask("KEYS", "tests:e:*")
         for store in (one, await open_store()):

@@ -9,7 +9,6 @@ import asyncio
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from stepwell.core.changes import Change, Invalidated, Lost
 from stepwell.core.clock import Clock
@@ -32,16 +31,6 @@ _SILENT = "the feed is not heard; what is held here may be out of date"
 _AT_ONCE = 1_000
 _PAUSE_SECONDS = 0.2
 _GENERATION_BYTES = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Up to when nothing has been missed."""
-
-    until: float
-    """On this machine's monotonic clock."""
-    server_seconds: int
-    """On the server's clock, rounded down."""
 
 
 class RedisFeed:
@@ -82,7 +71,7 @@ class RedisFeed:
         self._unread: list[Change] = []
         self._epochs = Epochs()
         self._valid_until = float("-inf")
-        self._standing = Standing(float("-inf"), 0)
+        self._server_seconds = 0
         self._moved = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
 
@@ -99,11 +88,13 @@ class RedisFeed:
         return self._epochs
 
     @property
-    def standing(self) -> Standing:
-        """Up to when nothing has been missed. Raises `CutOff` if that is too long ago."""
-        if self._monotonic() > self._valid_until:
-            raise CutOff(_SILENT)
-        return self._standing
+    def heard_at(self) -> int:
+        """Second of the server's clock up to which nothing has been missed.
+
+        Raises `CutOff` if that is too long ago.
+        """
+        self._check()
+        return self._server_seconds
 
     @property
     def trouble(self) -> str:
@@ -124,10 +115,14 @@ class RedisFeed:
         Raises:
             CutOff: What has changed is not known just now.
         """
-        _ = self.standing
+        self._check()
         changes, self._unread = self._unread, []
         self._read = self._heard
         return changes
+
+    def _check(self) -> None:
+        if self.trouble:
+            raise CutOff(self.trouble)
 
     async def heard(self, position: Position) -> None:
         """Wait until the change at ``position`` has come.
@@ -236,7 +231,7 @@ class RedisFeed:
         if streams is not None:
             for position, fields in stream_entries(items(items(streams)[0])[1]):
                 self._take(Position(position), fields)
-        self._standing = Standing(asked_at, integer(items(now)[0]))
+        self._server_seconds = integer(items(now)[0])
         self._valid_until = asked_at + self._max_lag_seconds
         self._moved.set()
         self._on_word()

@@ -133,7 +133,7 @@ class RedisStore:
 
     async def _put(self, entry: Entry) -> bool:
         facets, feed = facets_of(entry), self._feed
-        heard_at = feed.standing.server_seconds
+        heard_at = feed.heard_at
         if feed.epochs.outrun(entry.key, facets):
             return False
         replaced = await self._entries.put(feed.generation, entry, facets, heard_at)
