@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from support.walk import (
@@ -24,9 +25,10 @@ from stepwell.core.entry import SourceValue
 from stepwell.core.errors import UpstreamBroken
 from stepwell.core.names import CacheKey, Form, Position
 from stepwell.exact.layer import ExactLayer
+from stepwell.pipeline.circle import Followed, Lead
 from stepwell.pipeline.flight import Crashed, Flight, Head, Landed
 from stepwell.pipeline.flights import Flights
-from stepwell.pipeline.neighbours import Followed, Neighbours
+from stepwell.pipeline.leg import BorrowedLeg
 from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import make_entry, make_namespace
 from stepwell.wire.controls import Directives
@@ -35,7 +37,7 @@ from stepwell.wire.shape import Shape
 ANSWER = completion()
 
 
-class HandNeighbours(Neighbours):
+class HandCircle:
     """Another worker that does as the test says; no process, no lock."""
 
     def __init__(self, clock: HandClock) -> None:
@@ -47,24 +49,19 @@ class HandNeighbours(Neighbours):
         """How long each attempt takes."""
         self._clock = clock
 
-    def claim(self, key: CacheKey) -> int | None:
+    async def claim(self, key: CacheKey) -> "Lead | HandCircle":
         if self.says:
-            return 1
+            return self
         self.claimed.append(key)
-        return None
+        return Lead(partial(self.released.append, key))
 
-    def release(self, key: CacheKey) -> None:
-        self.released.append(key)
-
-    async def follow(
-        self, holder: int, key: CacheKey, flight: Flight, *, patience_seconds: float
-    ) -> Followed:
+    async def follow(self, leg: BorrowedLeg, *, patience_seconds: float) -> Followed:
         self._clock.seconds += self.seconds_each
         followed = self.says.popleft()
         if followed is Followed.TO_THE_END:
-            flight.begin(Head(200, (), Form.JSON))
-            await flight.extend(ANSWER)
-            flight.finish(Landed(None))
+            leg.begin(Head(200, (), Form.JSON))
+            await leg.extend(ANSWER)
+            await leg.land()
         return followed
 
 
@@ -74,7 +71,7 @@ class Air:
 
     clock: HandClock
     exact: ExactLayer
-    neighbours: HandNeighbours
+    circle: HandCircle
     flights: Flights
     upstream: HandUpstream
 
@@ -89,11 +86,9 @@ def air() -> Air:
     """Flights of a worker that has a neighbour."""
     clock, events = HandClock(), Heard()
     exact = make_exact(clock, events)
-    neighbours = HandNeighbours(clock)
-    flights = Flights(
-        exact, clock=clock, events=events, neighbours=neighbours, max_wait_seconds=10.0
-    )
-    return Air(clock, exact, neighbours, flights, HandUpstream())
+    circle = HandCircle(clock)
+    flights = Flights(exact, clock=clock, events=events, circles=(circle,), max_wait_seconds=10.0)
+    return Air(clock, exact, circle, flights, HandUpstream())
 
 
 KEY = key_of(make_question())
@@ -103,12 +98,12 @@ async def test_who_has_the_key_makes_the_call(air: Air) -> None:
     """And lets the key go when the answer is stored."""
     flight = air.launch()
     await settle()
-    assert air.neighbours.claimed == [KEY]
-    assert air.neighbours.released == []
+    assert air.circle.claimed == [KEY]
+    assert air.circle.released == []
     air.upstream.reply(ANSWER)
     await flight.join().landed()
     await settle()
-    assert (air.neighbours.released, flight.borrowed, len(air.flights)) == ([KEY], False, 0)
+    assert (air.circle.released, flight.borrowed, len(air.flights)) == ([KEY], False, 0)
 
 
 async def test_a_key_is_let_go_however_the_call_ends(air: Air) -> None:
@@ -122,12 +117,12 @@ async def test_a_key_is_let_go_however_the_call_ends(air: Air) -> None:
     await settle()
     assert isinstance(failing.end, Crashed)
     assert isinstance(stopped.end, Crashed)
-    assert air.neighbours.released == [KEY, KEY]
+    assert air.circle.released == [KEY, KEY]
 
 
 async def test_a_neighbours_call_is_read(air: Air) -> None:
     """None of our own, and none of ours for others to read."""
-    air.neighbours.says.append(Followed.TO_THE_END)
+    air.circle.says.append(Followed.TO_THE_END)
     flight = air.launch()
     assert await flight.join().landed() == Landed(None)
     assert (flight.body(), flight.borrowed) == (ANSWER, True)
@@ -136,7 +131,7 @@ async def test_a_neighbours_call_is_read(air: Air) -> None:
 
 async def test_what_the_neighbour_has_just_stored_is_used(air: Air) -> None:
     """It was not there when the layers were asked, and is when the key is ours."""
-    air.neighbours.says.append(Followed.NOT_THERE)
+    air.circle.says.append(Followed.NOT_THERE)
     flight = air.launch()
     entry = make_entry(body=ANSWER)
     assert air.exact.keep(entry)
@@ -145,7 +140,7 @@ async def test_what_the_neighbour_has_just_stored_is_used(air: Air) -> None:
     assert flight.head == Head(200, (("content-type", "application/json"),), Form.JSON)
     assert air.upstream.calls == []
     await settle()
-    assert air.neighbours.released == [KEY]
+    assert air.circle.released == [KEY]
 
 
 @pytest.mark.parametrize(
@@ -175,15 +170,16 @@ async def test_what_is_there_but_does_not_do_is_asked_for(
     ("says", "calls"),
     [
         ([Followed.NOT_THERE] * 3, 1),
-        ([Followed.LOST], 1),
+        ([Followed.LOST] * 3, 1),
+        ([Followed.FAILED], 1),
         ([Followed.OUTDATED, Followed.NOT_THERE], 1),
-        ([Followed.LOST, Followed.TO_THE_END], 0),
+        ([Followed.LOST, Followed.FAILED, Followed.TO_THE_END], 0),
     ],
     ids=str,
 )
 async def test_another_way_to_an_answer(air: Air, says: list[Followed], calls: int) -> None:
     """A neighbour without the answer, or that failed once, costs a call at most."""
-    air.neighbours.says.extend(says)
+    air.circle.says.extend(says)
     flight = air.launch()
     if calls:
         await air.upstream.wait_for_calls(1)
@@ -195,7 +191,7 @@ async def test_another_way_to_an_answer(air: Air, says: list[Followed], calls: i
 
 async def test_two_neighbours_that_fail_are_a_failure(air: Air) -> None:
     """Whoever asks a third time is a request of its own."""
-    air.neighbours.says.extend([Followed.LOST, Followed.LOST])
+    air.circle.says.extend([Followed.FAILED, Followed.FAILED])
     flight = air.launch()
     with pytest.raises(UpstreamBroken):
         await flight.join().landed()
@@ -204,12 +200,12 @@ async def test_two_neighbours_that_fail_are_a_failure(air: Air) -> None:
 
 async def test_nobody_waits_for_a_neighbour_for_ever(air: Air) -> None:
     """Past the time allowed the call is made without the key."""
-    air.neighbours.says.extend([Followed.NOT_THERE] * 100)
-    air.neighbours.seconds_each = 4.0
+    air.circle.says.extend([Followed.NOT_THERE] * 100)
+    air.circle.seconds_each = 4.0
     air.launch()
     await air.upstream.wait_for_calls(1)
-    assert len(air.neighbours.says) == 97
-    assert air.neighbours.claimed == []
+    assert len(air.circle.says) == 97
+    assert air.circle.claimed == []
 
 
 async def test_who_may_join(air: Air) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from stepwell.core.clock import Clock
@@ -16,7 +17,7 @@ from stepwell.stores.redis.facets import MAX_BYTES, Facets, read_facets, write_f
 from stepwell.stores.redis.layout import Layout, key_of
 from stepwell.stores.redis.link import Reply, Word
 from stepwell.stores.redis.replies import integer, items, string
-from stepwell.stores.redis.scripts import PUT, REMOVE, Asked
+from stepwell.stores.redis.scripts import FENCED, LATE, PUT, REMOVE, Asked
 
 _SCAN_COUNT = 500
 """Names a server is asked for at a time: half a millisecond in which it answers nobody else."""
@@ -44,6 +45,22 @@ class Servers(Asked, Protocol):
     def masters(self) -> Sequence[Node]:
         """Return the nodes that hold entries."""
         ...
+
+
+class Written(Enum):
+    """What became of an entry."""
+
+    ANEW = auto()
+    """It is there."""
+    IN_PLACE = auto()
+    """It is there, in place of another."""
+    LATE = auto()
+    """It is not: it came too late."""
+    FENCED = auto()
+    """It is not: the lease was lost, and others write."""
+
+
+_WRITTEN = {0: Written.ANEW, 1: Written.IN_PLACE, LATE: Written.LATE, FENCED: Written.FENCED}
 
 
 class Seen(NamedTuple):
@@ -85,8 +102,8 @@ class Entries:
             return None
 
     async def put(
-        self, generation: bytes, entry: Entry, facets: Facets, heard_at: int
-    ) -> bool | None:
+        self, generation: bytes, entry: Entry, facets: Facets, heard_at: int, token: bytes
+    ) -> Written:
         """Write ``entry``.
 
         Args:
@@ -94,9 +111,7 @@ class Entries:
             entry: What to write.
             facets: The entry's.
             heard_at: Second of the server's clock up to which the caller knows all invalidations.
-
-        Returns:
-            Whether it replaced another; ``None`` if it came too late to be written.
+            token: Of the lease under which it was made, if there was one.
 
         Raises:
             StoreError: It may not have been written.
@@ -104,10 +119,12 @@ class Entries:
         name = self._layout.entry(generation, entry.key)
         milliseconds = max(1, int((entry.keep_until - self._now()) * 1000))
         value = write_facets(facets) + encode(entry)
-        told = integer(
-            await PUT.run(self._servers, (name,), value, milliseconds, heard_at + GRACE_SECONDS)
+        told = await PUT.run(
+            self._servers,
+            (name, self._layout.lease(generation, entry.key)),
+            *(value, milliseconds, heard_at + GRACE_SECONDS, token),
         )
-        return None if told < 0 else bool(told)
+        return _WRITTEN[integer(told)]
 
     async def walk(self, generation: bytes) -> AsyncIterator[list[Seen]]:
         """Yield all entries of a generation, some hundred at a time; a few may come twice.

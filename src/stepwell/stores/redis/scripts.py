@@ -182,11 +182,20 @@ redis.call('XADD', KEYS[2], 'MAXLEN', '~', {KEPT_ARRIVALS},
 return number
 """)
 
-PUT = Script("""
--- KEYS: entry. ARGV: value, milliseconds to live, second by which it must be written.
+LATE, FENCED = -1, -2
+"""What `PUT` says when it did not write."""
+
+PUT = Script(f"""
+-- KEYS: entry, lease. ARGV: value, milliseconds to live, second by which it must be written, the
+-- caller's token or nothing.
 -- What the caller knows of invalidations is of a certain moment; it may have slept since.
-if tonumber(redis.call('TIME')[1]) > tonumber(ARGV[3]) then return -1 end
+if tonumber(redis.call('TIME')[1]) > tonumber(ARGV[3]) then return {LATE} end
 local known = redis.call('EXISTS', KEYS[1])
+if ARGV[4] ~= '' then
+  -- Who lost its lease must not write over what others wrote, or are about to.
+  local held = redis.call('GET', KEYS[2])
+  if held ~= ARGV[4] and (held or known == 1) then return {FENCED} end
+end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return known
 """)
@@ -195,6 +204,35 @@ REMOVE = Script("""
 -- KEYS: entry. ARGV: how it begins: another may have taken its place.
 if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])
+""")
+
+CLAIM = Script("""
+-- KEYS: lease, entry. ARGV: token, milliseconds.
+local held = redis.call('GET', KEYS[1])
+if held and held ~= ARGV[1] then return held end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return redis.call('EXISTS', KEYS[2])
+""")
+
+RENEW = Script("""
+-- KEYS: lease, entry. ARGV: token, milliseconds.
+-- One that ran out is taken again, unless another may have come and gone meanwhile.
+local held = redis.call('GET', KEYS[1])
+if held ~= ARGV[1] and (held or redis.call('EXISTS', KEYS[2]) == 1) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+""")
+
+MAX_LETTERS = 1_000
+
+DELIVER = Script(f"""
+-- KEYS: inbox. ARGV: letter, milliseconds to live.
+if redis.call('LLEN', KEYS[1]) >= {MAX_LETTERS} then
+  return redis.error_reply('FULL a gateway does not read its letters')
+end
+redis.call('RPUSH', KEYS[1], ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1
 """)
 
 RELEASE = Script("""
