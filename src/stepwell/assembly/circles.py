@@ -1,4 +1,4 @@
-"""Opens those with whom a process shares calls."""
+"""Builds the calls of a process, and those with whom it shares them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,9 +6,11 @@ from pathlib import Path
 from stepwell.assembly.settings import Settings
 from stepwell.core.clock import Clock
 from stepwell.core.names import CacheKey
-from stepwell.core.ports import SharesCalls, Store
+from stepwell.core.ports import EventSink, Paraphrases, SharesCalls, Store
+from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.fleet import Fleet
 from stepwell.pipeline.flight import Flight
+from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.neighbours import Neighbours
 
 WORKERS_DIRECTORY = "workers"
@@ -16,14 +18,41 @@ WORKERS_DIRECTORY = "workers"
 OpenCircle = Neighbours | Fleet
 
 
-async def open_circles(
+async def open_flights(
+    settings: Settings,
+    data_dir: Path | None,
+    store: Store,
+    exact: ExactLayer,
+    paraphrases: Paraphrases | None,
+    *,
+    clock: Clock,
+    events: EventSink,
+) -> tuple[Flights, tuple[OpenCircle, ...]]:
+    """Return the flights of this process, and the circles they are shared in; close those."""
+
+    def find(key: CacheKey) -> Flight | None:
+        return flights.under_way(key)
+
+    circles = await _open_circles(settings, data_dir, store, clock, find)
+    flights = Flights(
+        exact,
+        clock=clock,
+        events=events,
+        circles=circles,
+        paraphrases=paraphrases,
+        max_wait_seconds=settings.single_flight.max_wait_seconds,
+    )
+    return flights, circles
+
+
+async def _open_circles(
     settings: Settings,
     data_dir: Path | None,
     store: Store,
     clock: Clock,
     find: Callable[[CacheKey], Flight | None],
 ) -> tuple[OpenCircle, ...]:
-    """Return the circles of this process, nearest first. ``find`` returns its flight for a key."""
+    """Return the circles, nearest first."""
     circles: list[OpenCircle] = []
     is_alone = settings.server.workers == 1 or not settings.stores.disk.enabled
     if data_dir is not None and not is_alone:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
 from stepwell.assembly.auditing import Auditing, build_auditing
-from stepwell.assembly.circles import OpenCircle, open_circles
+from stepwell.assembly.circles import OpenCircle, open_flights
 from stepwell.assembly.disk_watch import DiskWatch
 from stepwell.assembly.settings import Class, Settings
 from stepwell.core.clock import Clock, SystemClock
@@ -163,20 +163,9 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     followers = () if semantic is None else (semantic.follower,)
     exact = ExactLayer(memory, store, store, events=events, followers=followers)
     await exact.load_sources()
-    circles = await open_circles(
-        settings,
-        plan.data_dir,
-        store,
-        clock,
-        lambda key: flights.under_way(key),  # noqa: PLW0108  (made below)
-    )
-    flights = Flights(
-        exact,
-        clock=clock,
-        events=events,
-        circles=circles,
-        paraphrases=paraphrases,
-        max_wait_seconds=settings.single_flight.max_wait_seconds,
+
+    flights, circles = await open_flights(
+        settings, plan.data_dir, store, exact, paraphrases, clock=clock, events=events
     )
     _watch(gauges, memory, store)
     if semantic is not None:
