@@ -1,6 +1,8 @@
 """A flight among workers: who makes the call, and what happens when the neighbour's goes wrong."""
 
 import asyncio
+import json
+import re
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
@@ -45,6 +47,8 @@ class HandCircle:
         """What following comes to, in order; when there is no more, the key is ours."""
         self.claimed: list[CacheKey] = []
         self.released: list[CacheKey] = []
+        self.told: list[bytes] = []
+        """What is handed on of a stream before its leader is lost."""
         self.seconds_each = 0.0
         """How long each attempt takes."""
         self._clock = clock
@@ -58,6 +62,11 @@ class HandCircle:
     async def follow(self, leg: BorrowedLeg, *, patience_seconds: float) -> Followed:
         self._clock.seconds += self.seconds_each
         followed = self.says.popleft()
+        if self.told:
+            leg.begin(Head(200, (), Form.SSE))
+            for event in self.told:
+                await leg.extend(event)
+            self.told = []
         if followed is Followed.TO_THE_END:
             leg.begin(Head(200, (), Form.JSON))
             await leg.extend(ANSWER)
@@ -240,3 +249,56 @@ async def test_a_stream_is_asked_for_its_usage_only_if_it_may_be_stored(air: Air
         air.flights.launch(ask, may_fill=may_fill, share=False)
     await settle()
     assert [b"stream_options" in call.body for call in air.upstream.calls] == [True, False]
+
+
+def of_call(number: int, *words: str) -> list[bytes]:
+    """Return a stream under an id of its own."""
+    named = b'{"id":"%d",' % number
+    return [event.replace(b'{"choices"', named + b'"choices"') for event in stream_of(*words)]
+
+
+def chunks_of(body: bytes) -> list[object]:
+    return [json.loads(data) for data in re.findall(rb"data: (\{.*)", body)]
+
+
+async def test_a_stream_whose_leader_is_lost_is_gone_on_with(air: Air) -> None:
+    """By a call of our own, and is whole, under the first one's id; then it is stored."""
+    events = of_call(1, "a", "b", "c")
+    air.circle.says.append(Followed.LOST)
+    air.circle.told = events[:2]
+    flight = air.launch(STREAM_WITH_USAGE)
+    reader = flight.join()
+    await air.upstream.wait_for_calls(1)
+    air.upstream.reply(b"".join(of_call(2, "a", "b", "c")), form=Form.SSE)
+    landed = await reader.landed()
+    assert chunks_of(flight.body()) == chunks_of(b"".join(events))
+    assert landed.entry is not None
+    assert landed.entry.answer.body == flight.body()
+    assert not flight.borrowed
+
+
+async def test_a_stream_that_cannot_be_gone_on_with_has_broken(air: Air) -> None:
+    """The second call is answered otherwise: half of each would be a wrong answer."""
+    air.circle.says.append(Followed.LOST)
+    air.circle.told = of_call(1, "a", "b")[:3]
+    flight = air.launch(STREAM_WITH_USAGE)
+    await air.upstream.wait_for_calls(1)
+    air.upstream.reply(b"".join(of_call(2, "x", "y")), form=Form.SSE)
+    with pytest.raises(UpstreamBroken, match="cannot be gone on with"):
+        await flight.join().landed()
+    await settle()
+    assert air.circle.released == [KEY]
+    assert not air.exact.holds(KEY)
+
+
+async def test_what_was_stored_goes_on_for_a_leader_that_was_lost(air: Air) -> None:
+    """It had the answer, and died before it said so."""
+    events = of_call(1, "a", "b", "c")
+    air.circle.says.append(Followed.LOST)
+    air.circle.told = events[:2]
+    entry = make_entry(body=b"".join(of_call(2, "a", "b", "c")), form=Form.SSE)
+    flight = air.launch(STREAM_WITH_USAGE)
+    assert air.exact.keep(entry)
+    assert await flight.join().landed() == Landed(entry)
+    assert chunks_of(flight.body()) == chunks_of(b"".join(events))
+    assert air.upstream.calls == []
