@@ -9,7 +9,7 @@ from http import HTTPStatus
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Answer, Entry, SourceValue, Usage
 from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamError
-from stepwell.core.events import FillRefused, Stored, UpstreamAnswered
+from stepwell.core.events import FillRefused, LeaderLost, Stored, UpstreamAnswered
 from stepwell.core.names import EVERYONE, CacheKey, Form
 from stepwell.core.ports import EventSink, Paraphrases, Reply
 from stepwell.exact.layer import ExactLayer
@@ -182,7 +182,10 @@ class Flights:
             turn = await circle.claim(journey.key)
             if isinstance(turn, Lead):
                 return turn
-            match await self._follow(turn, journey, left_seconds):
+            followed = await self._follow(turn, journey, left_seconds)
+            if followed is Followed.LOST:
+                self._events.emit(LeaderLost(midway=flight.head is not None))
+            match followed:
                 case Followed.TO_THE_END | Followed.OUTDATED:
                     return None
                 case Followed.FAILED if failed:

@@ -25,6 +25,7 @@ from support.walk import (
 
 from stepwell.core.entry import SourceValue
 from stepwell.core.errors import UpstreamBroken
+from stepwell.core.events import LeaderLost
 from stepwell.core.names import CacheKey, Form, Position
 from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.circle import Followed, Lead
@@ -81,6 +82,7 @@ class Air:
     clock: HandClock
     exact: ExactLayer
     circle: HandCircle
+    events: Heard
     flights: Flights
     upstream: HandUpstream
 
@@ -97,7 +99,7 @@ def air() -> Air:
     exact = make_exact(clock, events)
     circle = HandCircle(clock)
     flights = Flights(exact, clock=clock, events=events, circles=(circle,), max_wait_seconds=10.0)
-    return Air(clock, exact, circle, flights, HandUpstream())
+    return Air(clock, exact, circle, events, flights, HandUpstream())
 
 
 KEY = key_of(make_question())
@@ -275,6 +277,7 @@ async def test_a_stream_whose_leader_is_lost_is_gone_on_with(air: Air) -> None:
     assert landed.entry is not None
     assert landed.entry.answer.body == flight.body()
     assert not flight.borrowed
+    assert air.events.of(LeaderLost) == [LeaderLost(midway=True)]
 
 
 async def test_a_stream_that_cannot_be_gone_on_with_has_broken(air: Air) -> None:
