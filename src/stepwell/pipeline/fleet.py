@@ -172,19 +172,20 @@ class Fleet:
         talk = secrets.token_bytes(_NUMBER_BYTES)
         hearing = self._hearing[talk] = _Hearing(leader, self._now())
         want = _Want(talk, self._post.address, wanted_for(key, leg.made))
-        followed = Followed.LOST
+        is_over = False
         try:
-            with suppress(StoreError):  # The leader will not be heard, then.
-                await self._send(leader, want)
+            await self._send(leader, want)
             frames = self._frames(hearing, key, self._now() + patience_seconds)
             followed = await take_over(frames, leg)
-        except TimeoutError:
-            followed = Followed.NOT_THERE
+            is_over = followed is not Followed.LOST
+        except (TimeoutError, StoreError):
+            return Followed.NOT_THERE
+        else:
+            return followed
         finally:
             del self._hearing[talk]
-            if followed is not Followed.TO_THE_END:
+            if not is_over:
                 self._run(partial(self._send, leader, _Left(talk)))
-        return followed
 
     async def _frames(
         self, hearing: _Hearing, key: CacheKey, deadline: float

@@ -274,6 +274,17 @@ async def test_a_store_that_fails_leaves_each_to_itself(
     lead.release()
 
 
+async def test_a_letter_that_cannot_be_sent_is_no_call(
+    ships: tuple[Ship, Ship], store: Store
+) -> None:
+    """It is claimed again, and shows then whether there is a leader."""
+    one, two = ships
+    one.fly()
+    following = await follow(two)
+    store.is_down = True
+    assert await following.ended() is Followed.NOT_THERE
+
+
 async def test_a_letter_that_is_lost_is_noticed(ships: tuple[Ship, Ship], store: Store) -> None:
     """A gap would be an answer with a hole in it."""
     one, two = ships
