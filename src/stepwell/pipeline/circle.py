@@ -20,6 +20,8 @@ class Followed(Enum):
     """The leader's call failed, before anything was handed on."""
     LOST = auto()
     """The leader is gone, or not heard; who claims next goes on where the flight is."""
+    UNREACHED = auto()
+    """The leader could not be asked."""
     OUTDATED = auto()
     """The leader asked before an invalidation, or under another value of a source."""
 

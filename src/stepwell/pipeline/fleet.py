@@ -178,8 +178,10 @@ class Fleet:
             frames = self._frames(hearing, key, self._now() + patience_seconds)
             followed = await take_over(frames, leg)
             is_over = followed is not Followed.LOST
-        except (TimeoutError, StoreError):
+        except TimeoutError:
             return Followed.NOT_THERE
+        except StoreError:
+            return Followed.UNREACHED
         else:
             return followed
         finally:

@@ -170,35 +170,45 @@ class Flights:
     async def _follow_until_ours(self, journey: _Journey, circle: Circle) -> Lead | None:
         """Follow whoever leads, to the flight's end, or until the lead is ours.
 
-        After one that failed, another is followed once more; after one that was lost, as often as
-        there is time.
+        After one that failed, or could not be asked, another is followed once more; after one that
+        was lost, as often as there is time.
 
         Returns:
-            ``None``: the flight has ended; or it must be flown in any case, because the leader's
-            answer would not do, or does not begin in time.
+            ``None``: the flight has ended; or it must be flown in any case, because the leader
+            cannot be asked, its answer would not do, or does not begin in time.
         """
-        flight, failed, pause_seconds = journey.flight, False, _FIRST_PAUSE_SECONDS
+        pause_seconds = _FIRST_PAUSE_SECONDS
+        before: set[Followed] = set()
         while (left_seconds := journey.deadline - self._clock.monotonic()) > 0:
             turn = await circle.claim(journey.key)
             if isinstance(turn, Lead):
                 return turn
             followed = await self._follow(turn, journey, left_seconds)
-            if followed is Followed.LOST:
-                self._events.emit(LeaderLost(midway=flight.head is not None))
-            match followed:
-                case Followed.TO_THE_END | Followed.OUTDATED:
-                    return None
-                case Followed.FAILED if failed:
-                    error = UpstreamBroken(_BOTH_FAILED, upstream=journey.ask.upstream.name)
-                    flight.finish(Crashed(error))
-                    return None
-                case Followed.FAILED:
-                    failed = True
-                case Followed.LOST | Followed.NOT_THERE:
-                    # It is about to begin, or storing what it got: a matter of milliseconds.
-                    await asyncio.sleep(pause_seconds)
-                    pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+            if not self._claims_again(journey, followed, before):
+                return None
+            before.add(followed)
+            # It is about to begin, or storing what it got: a matter of milliseconds.
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
         return None
+
+    def _claims_again(self, journey: _Journey, followed: Followed, before: set[Followed]) -> bool:
+        """Return whether there is a point in it; end the flight if two leaders failed."""
+        match followed:
+            case Followed.TO_THE_END | Followed.OUTDATED:
+                return False
+            case Followed.UNREACHED:
+                return followed not in before
+            case Followed.FAILED:
+                if followed in before:
+                    error = UpstreamBroken(_BOTH_FAILED, upstream=journey.ask.upstream.name)
+                    journey.flight.finish(Crashed(error))
+                return followed not in before
+            case Followed.LOST:
+                self._events.emit(LeaderLost(midway=journey.flight.head is not None))
+                return True
+            case Followed.NOT_THERE:
+                return True
 
     async def _follow(self, leader: Leader, journey: _Journey, patience_seconds: float) -> Followed:
         flight = journey.flight

@@ -277,12 +277,12 @@ async def test_a_store_that_fails_leaves_each_to_itself(
 async def test_a_letter_that_cannot_be_sent_is_no_call(
     ships: tuple[Ship, Ship], store: Store
 ) -> None:
-    """It is claimed again, and shows then whether there is a leader."""
+    """Who cannot ask for it does not wait for it."""
     one, two = ships
     one.fly()
     following = await follow(two)
     store.is_down = True
-    assert await following.ended() is Followed.NOT_THERE
+    assert await following.ended() is Followed.UNREACHED
 
 
 async def test_a_letter_that_is_lost_is_noticed(ships: tuple[Ship, Ship], store: Store) -> None:
