@@ -228,7 +228,7 @@ class Flights:
         leg = Leg(flight, question.endpoint)
         leg.begin(Head(HTTPStatus.OK, _CONTENT_TYPES[entry.answer.form], entry.answer.form))
         await leg.extend(entry.answer.body)
-        leg.end()
+        await leg.end()
         flight.finish(Landed(entry))
 
     def _is_good(self, entry: Entry, question: Question) -> bool:
@@ -282,7 +282,7 @@ class Flights:
             leg.begin(head)
             async for chunk in reply.chunks():
                 await leg.extend(chunk)
-            leg.end()
+            await leg.end()
         finally:
             await reply.aclose()
         took = _Took(self._clock.monotonic() - started, first_byte_seconds)

@@ -2,12 +2,15 @@
 
 from http import HTTPStatus
 
+from stepwell.core.entry import Answer
 from stepwell.core.errors import UpstreamBroken, UpstreamError
 from stepwell.core.names import Endpoint, Form
 from stepwell.pipeline.fill import Made
 from stepwell.pipeline.flight import Crashed, Flight, Head, Landed
+from stepwell.wire.render import render
 from stepwell.wire.resume import Resumption
-from stepwell.wire.sse import EventSplitter
+from stepwell.wire.shape import Shape
+from stepwell.wire.sse import EventSplitter, EventTooLarge
 from stepwell.wire.told import Diverged
 
 MAX_HELD_BYTES = 8 << 20
@@ -27,6 +30,10 @@ class Leg:
             Diverged: What it has cannot be gone on with.
         """
         self._flight = flight
+        self._endpoint = endpoint
+        self._form = Form.SSE
+        self._body: list[bytes] = []
+        """Of a reply that is no stream, but goes on with one."""
         self._resumption = None
         if flight.head is not None:
             self._resumption = Resumption(endpoint, flight.body())
@@ -35,12 +42,13 @@ class Leg:
         """Say how the reply begins.
 
         Raises:
-            Diverged: Not as the one that broke off.
+            Diverged: It is no answer, where half of one is there.
         """
+        self._form = head.form
         if self._resumption is None:
             self._flight.begin(head)
-        elif not _can_be_resumed(head):
-            raise Diverged(f"the second reply is {head.form} with status {head.status}")
+        elif head.status != HTTPStatus.OK:
+            raise Diverged(f"the second reply has status {head.status}")
 
     async def extend(self, chunk: bytes) -> None:
         """Add bytes of the body.
@@ -48,19 +56,32 @@ class Leg:
         Raises:
             Diverged: They say something else than was said already.
         """
-        if self._resumption is not None:
-            chunk = self._resumption.feed(chunk)
-        if chunk:
+        if self._resumption is None:
             await self._flight.extend(chunk)
+        elif self._form is not Form.SSE:
+            self._body.append(chunk)
+        elif more := self._resumption.feed(chunk):
+            await self._flight.extend(more)
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """Say that the body has come to its end.
 
         Raises:
             Diverged: It is shorter than what was said already.
         """
-        if self._resumption is not None:
-            self._resumption.finish()
+        if self._resumption is None:
+            return
+        if self._form is not Form.SSE and (more := self._resumption.feed(self._as_stream())):
+            await self._flight.extend(more)
+        self._resumption.finish()
+
+    def _as_stream(self) -> bytes:
+        answer = Answer(self._form, b"".join(self._body))
+        for include_usage in (True, False):
+            shape = Shape(Form.SSE, include_usage=include_usage)
+            if (stream := render(self._endpoint, answer, shape)) is not None:
+                return stream
+        raise Diverged("the second reply cannot be written as a stream")
 
 
 class BorrowedLeg:
@@ -75,6 +96,7 @@ class BorrowedLeg:
         self._flight = flight
         self._leg = Leg(flight, endpoint)
         self._head: Head | None = None
+        self._has_begun = False
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._splitter = EventSplitter()
@@ -88,23 +110,31 @@ class BorrowedLeg:
         """As `Leg.begin`."""
         self._head = head
         if head.form is Form.SSE:
+            self._has_begun = True
             self._leg.begin(head)
 
     async def extend(self, chunk: bytes) -> None:
         """As `Leg.extend`."""
         if self._head is not None and self._head.form is Form.SSE:
-            if events := self._splitter.feed(chunk):
-                await self._leg.extend(b"".join(events))
+            await self._extend_stream(chunk)
             return
         self._held.append(chunk)
         self._held_bytes += len(chunk)
         if self._held_bytes > MAX_HELD_BYTES:
             await self._let_go()
 
+    async def _extend_stream(self, chunk: bytes) -> None:
+        try:
+            events = self._splitter.feed(chunk)
+        except EventTooLarge as error:
+            raise Diverged(str(error)) from error
+        if events:
+            await self._leg.extend(b"".join(events))
+
     async def land(self) -> None:
         """Say that the reply has come to its end, and end the flight. Raises as `Leg.end`."""
         await self._let_go()
-        self._leg.end()
+        await self._leg.end()
         self._flight.finish(Landed(None))
 
     def crash(self, error: UpstreamError) -> bool:
@@ -112,8 +142,7 @@ class BorrowedLeg:
 
         It is unless nothing of this reply has been handed on.
         """
-        head = self._head
-        if head is None or (head.form is not Form.SSE and self._flight.head is None):
+        if not self._has_begun:
             return False
         self._flight.finish(Crashed(error))
         return True
@@ -128,7 +157,7 @@ class BorrowedLeg:
             return False
         if flight.kept_whole and flight.end_announced():
             flight.finish(Landed(None))
-        elif not (flight.kept_whole and _can_be_resumed(flight.head)):
+        elif not (flight.kept_whole and _is_stream(flight.head)):
             message = "The gateway that made the call was lost."
             flight.finish(Crashed(UpstreamBroken(message, upstream="")))
         return flight.end is not None
@@ -137,11 +166,12 @@ class BorrowedLeg:
         """Pass on what was held back."""
         held, self._held = [*self._held, self._splitter.rest], []
         self._splitter = EventSplitter()
-        if self._head is not None and self._head.form is not Form.SSE and not self._flight.head:
+        if self._head is not None and not self._has_begun:
+            self._has_begun = True
             self._leg.begin(self._head)
         if rest := b"".join(held):
             await self._leg.extend(rest)
 
 
-def _can_be_resumed(head: Head) -> bool:
+def _is_stream(head: Head) -> bool:
     return head.status == HTTPStatus.OK and head.form is Form.SSE

@@ -34,6 +34,7 @@ from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.leg import BorrowedLeg
 from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import make_entry, make_namespace
+from stepwell.wire import chat
 from stepwell.wire.controls import Directives
 from stepwell.wire.shape import Shape
 
@@ -307,4 +308,17 @@ async def test_what_was_stored_goes_on_for_a_leader_that_was_lost(air: Air) -> N
     assert air.exact.keep(entry)
     assert await flight.join().landed() == Landed(entry)
     assert chunks_of(flight.body()) == chunks_of(b"".join(events))
+    assert air.upstream.calls == []
+
+
+async def test_a_stream_is_gone_on_with_by_what_is_none(air: Air) -> None:
+    """Who asks next, or asked and stored it, wanted the other form."""
+    air.circle.says.append(Followed.LOST)
+    air.circle.told = of_call(1, "Y")[:2]
+    flight = air.launch(STREAM_WITH_USAGE)
+    assert air.exact.keep(make_entry(body=completion("Yes.")))
+    landed = await flight.join().landed()
+    assert landed.entry is not None
+    assert chat.assemble(flight.body())["choices"][0]["message"]["content"] == "Yes."
+    assert flight.body().count(b'"role"') == 1
     assert air.upstream.calls == []
