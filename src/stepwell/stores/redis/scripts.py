@@ -186,9 +186,15 @@ PUT = Script("""
 -- KEYS: entry. ARGV: value, milliseconds to live, second by which it must be written.
 -- What the caller knows of invalidations is of a certain moment; it may have slept since.
 if tonumber(redis.call('TIME')[1]) > tonumber(ARGV[3]) then return -1 end
-local known = redis.call('EXISTS', KEYS[1])
+local function version(value)
+  if #value < 6 or string.sub(value, 1, 3) ~= 'SWF' then return 0 end
+  local facets, record = struct.unpack('<BH', value, 4)
+  return facets * 65536 + record
+end
+local held = redis.call('GETRANGE', KEYS[1], 0, 5)
+if version(held) > version(ARGV[1]) then return -2 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return known
+return held == '' and 0 or 1
 """)
 
 REMOVE = Script("""

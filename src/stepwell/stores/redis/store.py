@@ -14,7 +14,7 @@ from stepwell.core.ports import EventSink
 from stepwell.stores.messages import replaced_message
 from stepwell.stores.redis.arrivals import Arrivals
 from stepwell.stores.redis.breaker import Open
-from stepwell.stores.redis.entries import Entries
+from stepwell.stores.redis.entries import Entries, Written
 from stepwell.stores.redis.facets import facets_of
 from stepwell.stores.redis.feed import MAX_LAG_SECONDS, RedisFeed
 from stepwell.stores.redis.layout import Layout
@@ -136,14 +136,17 @@ class RedisStore:
         heard_at = feed.heard_at
         if feed.epochs.outrun(entry.key, facets):
             return False
-        replaced = await self._entries.put(feed.generation, entry, facets, heard_at)
-        if replaced is None:
-            raise StoreUnavailable("the entry came to Redis too late to be written")
-        if replaced:
-            layout, message = self._layout, replaced_message(entry.key)
-            keys = layout.meta, layout.changes
-            told = await REPLACED.run(self._servers, keys, feed.generation, message)
-            await feed.heard(Position(integer(told)))
+        written = await self._entries.put(feed.generation, entry, facets, heard_at)
+        match written:
+            case Written.TOO_LATE:
+                raise StoreUnavailable("the entry came to Redis too late to be written")
+            case Written.OUTDATED:
+                return True  # This gateway may hold it all the same.
+            case Written.REPLACED:
+                layout, message = self._layout, replaced_message(entry.key)
+                keys = layout.meta, layout.changes
+                told = await REPLACED.run(self._servers, keys, feed.generation, message)
+                await feed.heard(Position(integer(told)))
         if entry.phrasing is not None:
             await self._arrivals.note(feed.generation, entry)
         return True
