@@ -1,25 +1,19 @@
-"""Gateways that are replaced while they are used: nobody notices."""
+"""A gateway that is asked to stop: what it is sent meanwhile, and what it has begun."""
 
 import asyncio
 import json
-from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
 import pytest
 from support.command import Command, is_ready, running_command
 from support.gateway import question
 from support.raw_http import head, raw_client, request
-from support.redis_servers import PATIENCE_SECONDS, free_port
+from support.redis_servers import PATIENCE_SECONDS
 
 from stepwell.testing.fake_upstream import FakeUpstream, Script
 
-SLOW = Script(event_delay_seconds=0.05)
 HELD = "held"
 BODY = json.dumps(question("hi")).encode()
 
@@ -100,106 +94,4 @@ async def _until_closed(gateway: Command) -> None:
             except OSError:
                 return
             writer.close()
-            await asyncio.sleep(0.01)
-
-
-@dataclass
-class Balancer:
-    """Sends each request to a gateway that was ready when it last looked; tries none twice."""
-
-    ports: list[int]
-    http: aiohttp.ClientSession
-    ready: list[str] = field(default_factory=list)
-    turn: int = 0
-
-    async def watch(self) -> None:
-        """Look at the gateways, again and again."""
-        while True:
-            origins = [f"http://127.0.0.1:{port}" for port in self.ports]
-            looked = await asyncio.gather(*map(self._is_ready, origins))
-            self.ready = [origin for origin, ready in zip(origins, looked, strict=True) if ready]
-            await asyncio.sleep(0.1)
-
-    async def _is_ready(self, origin: str) -> bool:
-        try:
-            async with self.http.get(f"{origin}/readyz", headers={"connection": "close"}) as page:
-                return page.status == 200
-        except aiohttp.ClientError:
-            return False
-
-    async def ask(self, text: str, **fields: Any) -> bytes:
-        """Return an answer; raises if it is not whole."""
-        self.turn += 1
-        origin = self.ready[self.turn % len(self.ready)]
-        async with self.http.post(
-            f"{origin}/v1/chat/completions",
-            json=question(text, **fields),
-            headers={"authorization": "Bearer key"},
-        ) as reply:
-            assert reply.status == 200, await reply.text()
-            return await reply.read()
-
-
-async def _load(balancer: Balancer, name: str, seen: Counter[str], stop: asyncio.Event) -> None:
-    """Ask for repeats, for what is new, and for slow streams, one after the other."""
-    number = 0
-    while not stop.is_set():
-        number += 1
-        text = f"{name} asks {number}"
-        for kind, body in (
-            ("repeat", await balancer.ask("What is a cow?")),
-            ("new", await balancer.ask(text)),
-            ("stream", await balancer.ask(text, model="slow", stream=True)),
-        ):
-            whole = body.endswith(b"[DONE]\n\n") if kind == "stream" else b"echo: " in body
-            seen[kind if whole else "truncated"] += 1
-
-
-@asynccontextmanager
-async def _balanced(ports: list[int]) -> AsyncIterator[Balancer]:
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
-        balancer = Balancer(ports, http)
-        watching = asyncio.create_task(balancer.watch())
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while len(balancer.ready) < len(ports):  # noqa: ASYNC110  (nobody tells)
-                await asyncio.sleep(0.01)
-        try:
-            yield balancer
-        finally:
-            watching.cancel()
-
-
-async def test_a_rolling_restart_under_load_loses_nothing(
-    upstream: FakeUpstream, tmp_path: Path
-) -> None:
-    """Two gateways are replaced one after the other: no answer fails, none is cut short."""
-    upstream.scripts["slow"] = SLOW
-    seen: Counter[str] = Counter()
-    stop = asyncio.Event()
-    tables = settings(upstream, drain_seconds=3)
-    ports = [free_port(), free_port()]
-
-    async def start(stack: AsyncExitStack, number: int, life: int) -> Command:
-        place = tmp_path / f"{number}-{life}"
-        return await stack.enter_async_context(running_command(place, tables, port=ports[number]))
-
-    async with AsyncExitStack() as stack:
-        running = [await start(stack, number, 0) for number in (0, 1)]
-        async with _balanced(ports) as balancer:
-            clients = [asyncio.create_task(_load(balancer, f"{n}", seen, stop)) for n in range(8)]
-            for number in (0, 1):
-                before = seen.total()
-                running[number].stop()
-                assert await running[number].ended() == 0
-                running[number] = await start(stack, number, 1)
-                await _until(lambda: len(balancer.ready) == len(ports))
-                assert seen.total() > before
-            stop.set()
-            await asyncio.gather(*clients)
-    assert set(seen) == {"repeat", "new", "stream"}
-
-
-async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while not holds():  # noqa: ASYNC110  (nobody tells)
             await asyncio.sleep(0.01)
