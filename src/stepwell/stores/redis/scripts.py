@@ -186,13 +186,13 @@ PUT = Script("""
 -- KEYS: entry. ARGV: value, milliseconds to live, second by which it must be written.
 -- What the caller knows of invalidations is of a certain moment; it may have slept since.
 if tonumber(redis.call('TIME')[1]) > tonumber(ARGV[3]) then return -1 end
-local function version(value)
-  if #value < 6 or string.sub(value, 1, 3) ~= 'SWF' then return 0 end
-  local facets, record = struct.unpack('<BH', value, 4)
-  return facets * 65536 + record
-end
 local held = redis.call('GETRANGE', KEYS[1], 0, 5)
-if version(held) > version(ARGV[1]) then return -2 end
+local own = string.sub(ARGV[1], 1, 6)
+if held ~= own and #held == 6 and string.sub(held, 1, 3) == 'SWF' then
+  local facets, record = struct.unpack('<BH', held, 4)
+  local own_facets, own_record = struct.unpack('<BH', own, 4)
+  if facets > own_facets or facets == own_facets and record > own_record then return -2 end
+end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return held == '' and 0 or 1
 """)
