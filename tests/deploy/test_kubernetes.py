@@ -1,10 +1,13 @@
 """The Kubernetes manifests: valid, consistent with each other and with the gateway."""
 
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
+import yaml
 from support.deployment import (
     DEPLOY,
     PINNED,
@@ -57,6 +60,25 @@ def test_all_files_are_used() -> None:
     for text in ("autoscaling.yaml", "secret.example.yaml"):
         assert documents(FOLDER / text)[0]["metadata"]["namespace"] == KUSTOMIZATION["namespace"]
     assert named("Namespace", KUSTOMIZATION["namespace"])
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
+def test_kustomize_puts_it_together() -> None:
+    """What it makes is valid too, all in one namespace, with the settings under a digest's name."""
+    made = subprocess.run(
+        ["kubectl", "kustomize", FOLDER], capture_output=True, text=True, check=True
+    ).stdout
+    objects = list(yaml.safe_load_all(made))
+    for one in objects:
+        kubernetes_validate.validate(one, kubernetes_validate.latest_version(), strict=True)
+    spaces = {one["metadata"].get("namespace") for one in objects if one["kind"] != "Namespace"}
+    assert spaces == {KUSTOMIZATION["namespace"]}
+    (settings,) = [one for one in objects if one["kind"] == "ConfigMap"]
+    assert settings["data"] == {SETTINGS.name: SETTINGS.read_text()}
+    (gateway,) = [one for one in objects if one["kind"] == "Deployment"]
+    volumes = gateway["spec"]["template"]["spec"]["volumes"]
+    names = [volume["configMap"]["name"] for volume in volumes if "configMap" in volume]
+    assert names == [settings["metadata"]["name"]] != ["stepwell"]
 
 
 def test_settings_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:

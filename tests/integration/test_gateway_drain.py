@@ -15,6 +15,7 @@ from support.redis_servers import PATIENCE_SECONDS
 from stepwell.testing.fake_upstream import FakeUpstream, Script
 
 HELD = "held"
+WITHOUT_UVLOOP = "import sys; sys.modules['uvloop'] = None"
 BODY = json.dumps(question("hi")).encode()
 
 
@@ -32,13 +33,15 @@ async def until_not_ready(gateway: Command) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("workers", "before"), [(1, ""), (2, ""), (1, WITHOUT_UVLOOP)], ids=["one", "two", "asyncio"]
+)
 async def test_what_is_sent_during_a_drain_is_answered(
-    upstream: FakeUpstream, tmp_path: Path, workers: int
+    upstream: FakeUpstream, tmp_path: Path, workers: int, before: str
 ) -> None:
     """On old connections and new ones, repeats too; each answer says that it was the last here."""
     tables = settings(upstream, drain_seconds=3, workers=workers)
-    async with running_command(tmp_path, tables) as gateway:
+    async with running_command(tmp_path, tables, before=before) as gateway:
         async with raw_client(gateway) as kept:
             for _ in range(3):
                 await kept.send(request(BODY))
@@ -82,6 +85,18 @@ async def test_what_has_begun_ends_whole(
         go_on.set()
         assert (await stream).body.endswith(b"[DONE]\n\n")
         assert await gateway.ended() == 0
+
+
+async def test_workers_that_are_left_alone_do_not_drain(
+    upstream: FakeUpstream, tmp_path: Path
+) -> None:
+    """Their parent was killed, and its successor wants the address: they leave it, in order."""
+    tables = settings(upstream, drain_seconds=3_600, workers=2)
+    async with running_command(tmp_path, tables) as gateway:
+        await gateway.ask("q")
+        gateway.process.kill()
+        await gateway.ended()
+        await _until_closed(gateway)
 
 
 async def _until_closed(gateway: Command) -> None:
