@@ -92,7 +92,7 @@ class Said:
             position, _, message = row.partition(b":")
             change = _read(message)
             judgement = change.judgement if isinstance(change, Judged) else _wrong(PairId(pair))
-            found.append((int(position), judgement))
+            found.append((int(position) if position.isdigit() else 0, judgement))
         found.sort(key=lambda judged: judged[0])
         return [judgement for _, judgement in found]
 

@@ -1,7 +1,7 @@
 """`RedisStore`: the ports of a store on Redis, Valkey, or a cluster of them."""
 
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import Self, assert_never
 
 from stepwell.core.changes import Change
 from stepwell.core.clock import Clock
@@ -147,6 +147,10 @@ class RedisStore:
                 keys = layout.meta, layout.changes
                 told = await REPLACED.run(self._servers, keys, feed.generation, message)
                 await feed.heard(Position(integer(told)))
+            case Written.NEW:
+                pass
+            case _:
+                assert_never(written)
         if entry.phrasing is not None:
             await self._arrivals.note(feed.generation, entry)
         return True
