@@ -213,6 +213,8 @@ class SingleFlight(Table, frozen=True):
 
     max_wait_seconds: PositiveSeconds = 120
     """How long a follower waits for the leader's reply to begin before it asks itself."""
+    lease_seconds: Annotated[float, Meta(ge=0.2, le=60)] = 2
+    """After how long a leader on another machine (by Redis) that is not heard is replaced."""
 
 
 class Class(Table, frozen=True):

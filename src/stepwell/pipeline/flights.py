@@ -1,6 +1,7 @@
 """Single-flight: identical concurrent misses cost one upstream call."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -8,32 +9,49 @@ from http import HTTPStatus
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Answer, Entry, SourceValue, Usage
 from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamError
-from stepwell.core.events import FillRefused, Stored, UpstreamAnswered
+from stepwell.core.events import FillRefused, LeaderLost, Stored, UpstreamAnswered
 from stepwell.core.names import EVERYONE, CacheKey, Form
 from stepwell.core.ports import EventSink, Paraphrases, Reply
 from stepwell.exact.layer import ExactLayer
+from stepwell.pipeline.circle import Circle, Followed, Lead, Leader
 from stepwell.pipeline.fill import Made, fill
 from stepwell.pipeline.flight import Crashed, End, Flight, Head, Landed
-from stepwell.pipeline.neighbours import Followed, Neighbours
+from stepwell.pipeline.leg import BorrowedLeg, Leg
 from stepwell.pipeline.question import Ask, Question
 from stepwell.policy.freshness import Fresh, judge
 from stepwell.policy.gates import Gate, refusal_in_advance
 from stepwell.policy.sources import stamp
 from stepwell.wire.render import render
 from stepwell.wire.summary import summarise
+from stepwell.wire.told import Diverged
 
 _REFUSES_OPTIONS = frozenset({400, 422})
 """Statuses of a server that does not know ``stream_options``."""
 
+_BOTH_FAILED = "Two other calls failed."
+
 _FINAL_STATUSES = range(200, 600)
 """Others are no final reply in HTTP (RFC 9110, 15)."""
 
-_PAUSE_SECONDS = 0.005
+_FIRST_PAUSE_SECONDS = 0.005
+_LONGEST_PAUSE_SECONDS = 0.1
 
 _CONTENT_TYPES = {
     Form.JSON: (("content-type", "application/json"),),
     Form.SSE: (("content-type", "text/event-stream; charset=utf-8"),),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Journey:
+    """What a flight is flown for."""
+
+    flight: Flight
+    ask: Ask
+    key: CacheKey
+    may_fill: bool
+    deadline: float
+    """Until when it may wait for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +74,7 @@ class Flights:
         *,
         clock: Clock,
         events: EventSink,
-        neighbours: Neighbours | None = None,
+        circles: Sequence[Circle] = (),
         paraphrases: Paraphrases | None = None,
         max_wait_seconds: float = 120.0,
     ) -> None:
@@ -66,14 +84,15 @@ class Flights:
             exact: Where answers are kept.
             clock: The time.
             events: Hears of answers, and why they were not stored.
-            neighbours: The other workers; without them, this one shares with itself only.
+            circles: Others to share with, nearest first; without them, this worker shares with
+                itself only.
             paraphrases: The semantic layer, if there is one; learns what is kept.
-            max_wait_seconds: How long to wait for a neighbour that does not fly.
+            max_wait_seconds: How long to wait for another that does not fly.
         """
         self._exact = exact
         self._clock = clock
         self._events = events
-        self._neighbours = neighbours
+        self._circles = tuple(circles)
         self._paraphrases = paraphrases
         self._max_wait_seconds = max_wait_seconds
         self._open: dict[CacheKey, Flight] = {}
@@ -84,11 +103,8 @@ class Flights:
         return len(self._open)
 
     def under_way(self, key: CacheKey) -> Flight | None:
-        """Return the flight for ``key`` that can still be joined, if there is one."""
-        flight = self._open.get(key)
-        if flight is None or flight.stopped or not flight.kept_whole:
-            return None
-        return flight
+        """Return the flight for ``key``, whether it can still be joined or not."""
+        return self._open.get(key)
 
     def to_join(self, question: Question) -> Flight | None:
         """Return the flight whose answer is as good as a new one for ``question``, if any is.
@@ -96,7 +112,7 @@ class Flights:
         One that was launched before an invalidation, or under other values of a source, is not.
         """
         flight = None if question.key is None else self.under_way(question.key)
-        if flight is None:
+        if flight is None or flight.stopped or not flight.kept_whole:
             return None
         known = self._exact.last_invalidation(), self._stamp(question)
         return flight if flight.made.suits(*known) else None
@@ -116,68 +132,103 @@ class Flights:
     async def _write(
         self, flight: Flight, ask: Ask, key: CacheKey | None, *, may_fill: bool
     ) -> None:
-        """Write a flight: by a call of our own, or by reading a neighbour's."""
+        """Write a flight: by a call of our own, or by reading another's."""
         try:
-            if key is None or self._neighbours is None:
+            if key is None:
                 await self._fly(flight, ask, key, may_fill=may_fill)
             else:
-                await self._fly_in_turn(self._neighbours, flight, ask, key, may_fill=may_fill)
+                deadline = self._clock.monotonic() + self._max_wait_seconds
+                journey = _Journey(flight, ask, key, may_fill, deadline)
+                await self._fly_in_turn(journey, self._circles)
+        except Diverged as error:
+            # What was handed on cannot be taken back, and not be gone on with either.
+            message = f"The call was lost, and cannot be gone on with: {error}."
+            flight.finish(Crashed(UpstreamBroken(message, upstream=ask.upstream.name)))
         finally:
             self._close(key, flight)
 
     async def _fly_in_turn(
-        self,
-        neighbours: Neighbours,
-        flight: Flight,
-        ask: Ask,
-        key: CacheKey,
-        *,
-        may_fill: bool,
+        self, journey: _Journey, circles: Sequence[Circle], *, may_be_made: bool = False
     ) -> None:
-        """Fly if no neighbour does; else follow it. After one that failed, try once more.
+        """Fly if nobody in the circles does; else follow who does."""
+        if not circles:
+            await (self._fly_unless_made if may_be_made else self._fly_journey)(journey)
+            return
+        lead = await self._follow_until_ours(journey, circles[0])
+        if journey.flight.end is not None:
+            return
+        if lead is None:
+            await self._fly_journey(journey)
+            return
+        try:
+            await self._fly_in_turn(
+                journey, circles[1:], may_be_made=may_be_made or lead.may_be_made
+            )
+        finally:
+            lead.release()
 
-        Fly in any case if the neighbour's answer would not do, or does not begin in time.
+    async def _follow_until_ours(self, journey: _Journey, circle: Circle) -> Lead | None:
+        """Follow whoever leads, to the flight's end, or until the lead is ours.
+
+        After one that failed, or could not be asked, another is followed once more; after one that
+        was lost, as often as there is time.
+
+        Returns:
+            ``None``: the flight has ended; or it must be flown in any case, because the leader
+            cannot be asked, its answer would not do, or does not begin in time.
         """
-        deadline = self._clock.monotonic() + self._max_wait_seconds
-        lost = False
-        while self._clock.monotonic() < deadline:
-            holder = neighbours.claim(key)
-            if holder is None:
-                try:
-                    await self._fly_unless_made(flight, ask, key, may_fill=may_fill)
-                finally:
-                    neighbours.release(key)
-                return
-            flight.borrowed = True
-            patience_seconds = max(0.0, deadline - self._clock.monotonic())
-            match await neighbours.follow(holder, key, flight, patience_seconds=patience_seconds):
-                case Followed.TO_THE_END:
-                    return
-                case Followed.LOST if lost:
-                    error = UpstreamBroken("Two other calls failed.", upstream=ask.upstream.name)
-                    flight.finish(Crashed(error))
-                    return
-                case Followed.LOST:
-                    lost = True
-                case Followed.OUTDATED:
-                    break
-                case Followed.NOT_THERE:
-                    # It is about to begin, or storing what it got: a matter of milliseconds.
-                    await asyncio.sleep(_PAUSE_SECONDS)
-        await self._fly(flight, ask, key, may_fill=may_fill)
+        pause_seconds = _FIRST_PAUSE_SECONDS
+        before: set[Followed] = set()
+        while (left_seconds := journey.deadline - self._clock.monotonic()) > 0:
+            turn = await circle.claim(journey.key)
+            if isinstance(turn, Lead):
+                return turn
+            followed = await self._follow(turn, journey, left_seconds)
+            if not self._claims_again(journey, followed, before):
+                return None
+            before.add(followed)
+            # It is about to begin, or storing what it got: a matter of milliseconds.
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+        return None
 
-    async def _fly_unless_made(
-        self, flight: Flight, ask: Ask, key: CacheKey, *, may_fill: bool
-    ) -> None:
-        """Fly, unless a neighbour has stored a good answer since the layers were asked."""
-        found = await self._exact.lookup(key)
-        if found is None or not self._is_good(found[0], ask.question):
-            await self._fly(flight, ask, key, may_fill=may_fill)
+    def _claims_again(self, journey: _Journey, followed: Followed, before: set[Followed]) -> bool:
+        """Return whether there is a point in it; end the flight if two leaders failed."""
+        match followed:
+            case Followed.TO_THE_END | Followed.OUTDATED:
+                return False
+            case Followed.UNREACHED:
+                return followed not in before
+            case Followed.FAILED:
+                if followed in before:
+                    error = UpstreamBroken(_BOTH_FAILED, upstream=journey.ask.upstream.name)
+                    journey.flight.finish(Crashed(error))
+                return followed not in before
+            case Followed.LOST:
+                self._events.emit(LeaderLost(midway=journey.flight.head is not None))
+                return True
+            case Followed.NOT_THERE:
+                return True
+
+    async def _follow(self, leader: Leader, journey: _Journey, patience_seconds: float) -> Followed:
+        flight = journey.flight
+        flight.borrowed = True
+        leg = BorrowedLeg(flight, journey.ask.question.endpoint)
+        return await leader.follow(leg, patience_seconds=patience_seconds)
+
+    async def _fly_unless_made(self, journey: _Journey) -> None:
+        """Fly, unless another has stored a good answer since the layers were asked."""
+        flight, question = journey.flight, journey.ask.question
+        found = await self._exact.lookup(journey.key)
+        if found is None or not self._is_good(found[0], question):
+            await self._fly_journey(journey)
             return
         entry = found[0]
         flight.borrowed = True
-        flight.begin(Head(HTTPStatus.OK, _CONTENT_TYPES[entry.answer.form], entry.answer.form))
-        await flight.extend(entry.answer.body)
+        leg = Leg(flight, question.endpoint)
+        leg.begin(Head(HTTPStatus.OK, _CONTENT_TYPES[entry.answer.form], entry.answer.form))
+        await leg.extend(entry.answer.body)
+        await leg.end()
         flight.finish(Landed(entry))
 
     def _is_good(self, entry: Entry, question: Question) -> bool:
@@ -191,6 +242,10 @@ class Flights:
         )
         body = render(question.endpoint, entry.answer, question.shape)
         return isinstance(verdict, Fresh) and body is not None
+
+    async def _fly_journey(self, journey: _Journey) -> None:
+        flight, key = journey.flight, journey.key
+        await self._fly(flight, journey.ask, key, may_fill=journey.may_fill)
 
     async def _fly(self, flight: Flight, ask: Ask, key: CacheKey | None, *, may_fill: bool) -> None:
         """Call the model server, then store what it said."""
@@ -223,9 +278,11 @@ class Flights:
         first_byte_seconds = self._clock.monotonic() - started
         head = Head(reply.status, reply.headers, _form(reply))
         try:
-            flight.begin(head)
+            leg = Leg(flight, ask.question.endpoint)
+            leg.begin(head)
             async for chunk in reply.chunks():
-                await flight.extend(chunk)
+                await leg.extend(chunk)
+            await leg.end()
         finally:
             await reply.aclose()
         took = _Took(self._clock.monotonic() - started, first_byte_seconds)

@@ -158,7 +158,7 @@ async def test_what_a_late_writer_wrote_is_never_served(
         late = replace(entry, as_of=one.position())
         await one.invalidate(selector)
         generation, heard_at = one._feed.generation, one._feed.heard_at
-        await one._entries.put(generation, late, facets_of(late), heard_at)
+        await one._entries.put(generation, late, facets_of(late), heard_at, b"")
         assert server.ask("KEYS", "tests:e:*")
         for store in (one, await open_store()):
             assert await store.get(entry.key) is None

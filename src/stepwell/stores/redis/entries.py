@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from enum import IntEnum
+from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from stepwell.core.clock import Clock
@@ -23,7 +23,7 @@ from stepwell.stores.redis.facets import (
 from stepwell.stores.redis.layout import Layout, key_of
 from stepwell.stores.redis.link import Reply, Word
 from stepwell.stores.redis.replies import integer, items, string
-from stepwell.stores.redis.scripts import PUT, REMOVE, Asked
+from stepwell.stores.redis.scripts import FENCED, LATE, OUTDATED, PUT, REMOVE, Asked
 
 _SCAN_COUNT = 500
 """Names a server is asked for at a time: half a millisecond in which it answers nobody else."""
@@ -51,6 +51,30 @@ class Servers(Asked, Protocol):
         ...
 
 
+class Written(Enum):
+    """What became of an entry."""
+
+    ANEW = auto()
+    """It is there."""
+    IN_PLACE = auto()
+    """It is there, in place of another."""
+    LATE = auto()
+    """It is not: it came too late."""
+    FENCED = auto()
+    """It is not: the lease was lost, and others write."""
+    OUTDATED = auto()
+    """It is not: a newer version of this package has put its own there."""
+
+
+_WRITTEN = {
+    0: Written.ANEW,
+    1: Written.IN_PLACE,
+    LATE: Written.LATE,
+    FENCED: Written.FENCED,
+    OUTDATED: Written.OUTDATED,
+}
+
+
 class Seen(NamedTuple):
     """An entry that a walk has come by."""
 
@@ -66,17 +90,6 @@ class Page(NamedTuple):
     seen: list[Seen]
     unreadable: int
     """How many more there were that another version wrote, in a way this one cannot read."""
-
-
-class Written(IntEnum):
-    """What came of a put; the numbers are the script's."""
-
-    TOO_LATE = -1
-    """It was not written: invalidations that the caller has not heard of may mean it."""
-    OUTDATED = -2
-    """It was not written: a newer version of this package has put its own there."""
-    NEW = 0
-    REPLACED = 1
 
 
 class Entries:
@@ -108,7 +121,9 @@ class Entries:
         except OtherVersion:
             return None
 
-    async def put(self, generation: bytes, entry: Entry, facets: Facets, heard_at: int) -> Written:
+    async def put(
+        self, generation: bytes, entry: Entry, facets: Facets, heard_at: int, token: bytes
+    ) -> Written:
         """Write ``entry``.
 
         Args:
@@ -116,6 +131,7 @@ class Entries:
             entry: What to write.
             facets: The entry's.
             heard_at: Second of the server's clock up to which the caller knows all invalidations.
+            token: Of the lease under which it was made, if there was one.
 
         Raises:
             StoreError: It may not have been written.
@@ -123,8 +139,12 @@ class Entries:
         name = self._layout.entry(generation, entry.key)
         milliseconds = max(1, int((entry.keep_until - self._now()) * 1000))
         value = write_facets(facets) + encode(entry)
-        told = await PUT.run(self._servers, (name,), value, milliseconds, heard_at + GRACE_SECONDS)
-        return Written(integer(told))
+        told = await PUT.run(
+            self._servers,
+            (name, self._layout.lease(generation, entry.key)),
+            *(value, milliseconds, heard_at + GRACE_SECONDS, token),
+        )
+        return _WRITTEN[integer(told)]
 
     async def walk(self, generation: bytes) -> AsyncIterator[Page]:
         """Yield all entries of a generation, some hundred at a time; a few may come twice.
