@@ -17,7 +17,7 @@ import pytest
 from support.command import Command, running_command
 from support.deployment import DEPLOY
 from support.gateway import question
-from support.redis_servers import PATIENCE_SECONDS, free_port
+from support.redis_servers import PATIENCE_SECONDS, RedisServer, free_port, redis_servers
 
 from stepwell.testing.fake_upstream import FakeUpstream, Script
 
@@ -100,7 +100,7 @@ def haproxy(ports: list[int], directory: Path) -> Iterator[str]:
 
 
 async def load(balancer: Balancer, name: str, seen: Counter[str], stop: asyncio.Event) -> None:
-    """Ask for repeats, for what is new, and for slow streams, one after the other."""
+    """Ask for repeats, what is new, slow streams, and such as others follow, one after the other."""
     number = 0
     while not stop.is_set():
         number += 1
@@ -109,8 +109,10 @@ async def load(balancer: Balancer, name: str, seen: Counter[str], stop: asyncio.
             ("repeat", await balancer.ask("What is a cow?")),
             ("new", await balancer.ask(text)),
             ("stream", await balancer.ask(text, model="slow", stream=True)),
+            ("shared", await balancer.ask(f"all ask {number}", model="slow", stream=True)),
         ):
-            whole = body.endswith(b"[DONE]\n\n") if kind == "stream" else b"echo: " in body
+            streamed = kind in {"stream", "shared"}
+            whole = body.endswith(b"[DONE]\n\n") if streamed else b"echo: " in body
             seen[kind if whole else "truncated"] += 1
 
 
@@ -131,12 +133,18 @@ needs_haproxy = pytest.mark.skipif(
 )
 
 
+@pytest.fixture
+def redis() -> Iterator[RedisServer]:
+    with redis_servers() as launcher:
+        yield launcher.start("maxmemory 64mb", "maxmemory-policy volatile-lru")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["a client", pytest.param("HAProxy", marks=needs_haproxy)])
 async def test_a_rolling_restart_under_load_loses_nothing(
-    upstream: FakeUpstream, tmp_path: Path, by: str
+    upstream: FakeUpstream, redis: RedisServer, tmp_path: Path, by: str
 ) -> None:
-    """Two gateways are replaced one after the other: no answer fails, none is cut short."""
+    """Two that share a Redis are replaced one after the other: no answer fails or is cut short."""
     upstream.scripts["slow"] = Script(event_delay_seconds=0.05)
     seen: Counter[str] = Counter()
     stop, ports = asyncio.Event(), [free_port(), free_port()]
@@ -144,6 +152,7 @@ async def test_a_rolling_restart_under_load_loses_nothing(
         "upstreams": {"fake": {"base_url": upstream.base_url}},
         "semantic": {"embedder": "off"},
         "server": {"drain_seconds": 5},
+        "stores": {"redis": {"url": redis.url}},
     }
 
     async def start(stack: AsyncExitStack, number: int, life: int) -> Command:
@@ -167,4 +176,4 @@ async def test_a_rolling_restart_under_load_loses_nothing(
             assert seen.total() > before
         stop.set()
         await asyncio.gather(*clients)
-    assert set(seen) == {"repeat", "new", "stream"}
+    assert set(seen) == {"repeat", "new", "stream", "shared"}
