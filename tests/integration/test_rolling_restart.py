@@ -100,7 +100,7 @@ def haproxy(ports: list[int], directory: Path) -> Iterator[str]:
 
 
 async def load(balancer: Balancer, name: str, seen: Counter[str], stop: asyncio.Event) -> None:
-    """Ask for repeats, what is new, slow streams, and such as others follow, one after the other."""
+    """Ask for repeats, what is new, slow streams, and such as others follow, by turns."""
     number = 0
     while not stop.is_set():
         number += 1
