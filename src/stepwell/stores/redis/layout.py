@@ -16,6 +16,8 @@ What is in braces decides where a name is in a cluster (Redis Cluster Specificat
 everything about the feed on one node, the entries on all. Nothing about the feed has a time to
 live, so that a server which evicts what has one never touches it. Where it did, or was emptied,
 there is a new generation, and no entry of the old one is ever found again.
+
+Names have no version: who changes what stands under one changes the name.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode

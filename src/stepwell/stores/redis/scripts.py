@@ -182,7 +182,7 @@ redis.call('XADD', KEYS[2], 'MAXLEN', '~', {KEPT_ARRIVALS},
 return number
 """)
 
-LATE, FENCED = -1, -2
+LATE, FENCED, OUTDATED = -1, -2, -3
 """What `PUT` says when it did not write."""
 
 PUT = Script(f"""
@@ -190,14 +190,20 @@ PUT = Script(f"""
 -- caller's token or nothing.
 -- What the caller knows of invalidations is of a certain moment; it may have slept since.
 if tonumber(redis.call('TIME')[1]) > tonumber(ARGV[3]) then return {LATE} end
-local known = redis.call('EXISTS', KEYS[1])
+local there = redis.call('GETRANGE', KEYS[1], 0, 5)
 if ARGV[4] ~= '' then
   -- Who lost its lease must not write over what others wrote, or are about to.
   local held = redis.call('GET', KEYS[2])
-  if held ~= ARGV[4] and (held or known == 1) then return {FENCED} end
+  if held ~= ARGV[4] and (held or there ~= '') then return {FENCED} end
+end
+local own = string.sub(ARGV[1], 1, 6)
+if there ~= own and #there == 6 and string.sub(there, 1, 3) == 'SWF' then
+  local facets, record = struct.unpack('<BH', there, 4)
+  local own_facets, own_record = struct.unpack('<BH', own, 4)
+  if facets > own_facets or facets == own_facets and record > own_record then return {OUTDATED} end
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return known
+return there == '' and 0 or 1
 """)
 
 REMOVE = Script("""

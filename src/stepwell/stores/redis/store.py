@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import Self, assert_never
 
 from stepwell.core.changes import Change
 from stepwell.core.clock import Clock
@@ -147,15 +147,22 @@ class RedisStore:
             return False
         token = self._leases.token_for(entry.key)
         written = await self._entries.put(feed.generation, entry, facets, heard_at, token)
-        if written is Written.LATE:
-            raise StoreUnavailable("the entry came to Redis too late to be written")
-        if written is Written.FENCED:
-            return False
-        if written is Written.IN_PLACE:
-            layout, message = self._layout, replaced_message(entry.key)
-            keys = layout.meta, layout.changes
-            told = await REPLACED.run(self._servers, keys, feed.generation, message)
-            await feed.heard(Position(integer(told)))
+        match written:
+            case Written.LATE:
+                raise StoreUnavailable("the entry came to Redis too late to be written")
+            case Written.FENCED:
+                return False
+            case Written.OUTDATED:
+                return True  # This gateway may hold it all the same.
+            case Written.IN_PLACE:
+                layout, message = self._layout, replaced_message(entry.key)
+                keys = layout.meta, layout.changes
+                told = await REPLACED.run(self._servers, keys, feed.generation, message)
+                await feed.heard(Position(integer(told)))
+            case Written.ANEW:
+                pass
+            case _:
+                assert_never(written)
         if entry.phrasing is not None:
             await self._arrivals.note(feed.generation, entry)
         return True
