@@ -13,6 +13,7 @@ from stepwell.core.names import CacheKey, Endpoint, Form, Namespace
 from stepwell.core.ports import Call, Headers, Paraphrases
 from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.flights import Flights
+from stepwell.pipeline.groups import Groups
 from stepwell.pipeline.lookups import Lookups
 from stepwell.pipeline.question import Ask, Question
 from stepwell.pipeline.renderings import Renderings
@@ -134,6 +135,7 @@ def make_runner(
         Lookups(exact, renderings, clock=clock, paraphrases=paraphrases),
         flights,
         renderings,
+        Groups(exact, events=events),
         clock=clock,
         events=events,
         max_wait_seconds=max_wait_seconds,

@@ -22,6 +22,7 @@ from stepwell.keys.canonical import Dialect, KeyRules
 from stepwell.pipeline.feedback import Feedback
 from stepwell.pipeline.flight import Flight
 from stepwell.pipeline.flights import Flights
+from stepwell.pipeline.groups import Groups
 from stepwell.pipeline.intake import Intake
 from stepwell.pipeline.lookups import Lookups
 from stepwell.pipeline.neighbours import Neighbours
@@ -231,6 +232,7 @@ def _runner(
         Lookups(exact, renderings, clock=clock, paraphrases=paraphrases, respondents=advisers),
         flights,
         renderings,
+        Groups(exact, events=events),
         clock=clock,
         events=events,
         max_wait_seconds=settings.single_flight.max_wait_seconds,

@@ -105,6 +105,7 @@ def _parts(house: House) -> Parts:
         intake=house.intake,
         runner=house.runner,
         exact=house.exact,
+        groups=house.runner.groups,
         feedback=house.feedback,
         targets=house.targets,
         clock=house.clock,

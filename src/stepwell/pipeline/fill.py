@@ -7,17 +7,23 @@ from stepwell.core.names import Position
 from stepwell.pipeline.question import Question
 from stepwell.policy.freshness import expiry
 from stepwell.policy.gates import Gate, refusal
+from stepwell.wire.cache_groups import TooManyGroups, UnreadableGroups, read_groups
 from stepwell.wire.summary import Summary
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Under which circumstances an answer was made; noted before the upstream was asked."""
+    """Under which circumstances an answer was made; noted before the upstream was asked.
+
+    But for ``groups``, which come with the head of its reply.
+    """
 
     as_of: Position
     sources: tuple[SourceValue, ...]
     last_invalidation: Position
     """The latest that was known."""
+    groups: str = ""
+    """What the model server says it belongs to: the field ``Cache-Groups``."""
 
     def suits(self, last_invalidation: Position, sources: tuple[SourceValue, ...]) -> bool:
         """Return whether the answer is good for who knows of this invalidation and these sources.
@@ -44,7 +50,7 @@ def fill(
         status: HTTP status of the reply.
         answer: The whole body.
         summary: What the answer says about itself.
-        made: Noted before the upstream was asked.
+        made: Under which circumstances it was made.
         upstream_seconds: How long the upstream took.
         now: The time the answer was complete, from which its life counts.
     """
@@ -54,6 +60,12 @@ def fill(
         return gate
     if question.key is None or question.namespace is None:
         return Gate.CLASS_NEVER
+    try:
+        groups = read_groups(made.groups)
+    except TooManyGroups:
+        return Gate.GROUPS
+    except UnreadableGroups:
+        groups = ()  # Whoever reads the head of the reply has told.
     lifetime = expiry(request_class, directives, now)
     return Entry(
         key=question.key,
@@ -69,6 +81,7 @@ def fill(
         usage=summary.usage or Usage(),
         upstream_seconds=upstream_seconds,
         sources=made.sources,
-        tags=question.tags,
+        # Groups are tags that the model server gives.
+        tags=tuple(dict.fromkeys(question.tags + groups)),
         phrasing=question.phrasing,
     )

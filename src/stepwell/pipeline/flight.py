@@ -10,13 +10,14 @@ One event loop; nothing here is thread-safe.
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stepwell.core.entry import Entry, Usage
 from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamError
 from stepwell.core.names import Form
 from stepwell.core.ports import Headers
 from stepwell.pipeline.fill import Made
+from stepwell.wire.cache_groups import GROUPS, field_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +98,9 @@ class Flight:
                 self.finish(Crashed(UpstreamBroken("The call was cancelled.", upstream="")))
 
     def begin(self, head: Head) -> None:
-        """Say how the reply begins."""
+        """Say how the reply begins, and with that, which groups it belongs to."""
         self.head = head
+        self.made = replace(self.made, groups=field_of(head.headers, GROUPS))
         self._wake()
 
     async def extend(self, chunk: bytes) -> None:

@@ -19,6 +19,7 @@ from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.audits import Audits
 from stepwell.pipeline.flight import Flight, Head, Reader
 from stepwell.pipeline.flights import Flights
+from stepwell.pipeline.groups import Groups
 from stepwell.pipeline.hit_id import name_hit, write_hit_id
 from stepwell.pipeline.lookups import Lookups
 from stepwell.pipeline.plan import Forward, LookUp, Refuse, Serve, Step, first_step, next_step
@@ -52,6 +53,7 @@ class Runner:
         lookups: Lookups,
         flights: Flights,
         renderings: Renderings,
+        groups: Groups,
         *,
         clock: Clock,
         events: EventSink,
@@ -65,6 +67,7 @@ class Runner:
             lookups: The layers.
             flights: The calls under way.
             renderings: Turns entries into bodies.
+            groups: Obeys what model servers say of groups; closed with the runner.
             clock: The time.
             events: Hears what went wrong.
             max_wait_seconds: How long a follower waits for another's reply to begin before it
@@ -75,6 +78,7 @@ class Runner:
         self._lookups = lookups
         self._flights = flights
         self._renderings = renderings
+        self.groups = groups
         self._clock = clock
         self._events = events
         self._max_wait_seconds = max_wait_seconds
@@ -140,6 +144,7 @@ class Runner:
         for task in list(self._refreshing.values()):
             task.cancel()
         await asyncio.gather(*self._refreshing.values(), return_exceptions=True)
+        await self.groups.aclose()
         if self._audits is not None:
             await self._audits.aclose()
 
@@ -243,6 +248,11 @@ class Runner:
             if spare:
                 _check(head.status)
             leads = leads and not flight.borrowed
+            if leads:
+                question = ask.question
+                await self.groups.heed(
+                    question.upstream, question.namespace, head.status, head.headers
+                )
             return await Relay(ask.question, step, flight, reader, leads).serve(head)
         except BaseException:
             reader.leave()

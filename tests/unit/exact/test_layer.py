@@ -94,6 +94,9 @@ class HandStore:
         self.change(lambda position: Invalidated(position, selector))
         return len(gone)
 
+    async def revoke(self, selector: Selector) -> None:
+        await self.invalidate(selector)
+
     async def aclose(self) -> None: ...
 
     def touch(self, uses: Mapping[CacheKey, int]) -> None:
@@ -537,7 +540,7 @@ async def test_a_store_that_cannot_be_told_is_left_alone() -> None:
 
     class Plain:
         def __init__(self, store: HandStore) -> None:
-            for name in ("tier", "get", "put", "count", "invalidate", "aclose"):
+            for name in ("tier", "get", "put", "count", "invalidate", "revoke", "aclose"):
                 setattr(self, name, getattr(store, name))
 
     hand = HandStore(entries={KEY: ENTRY})

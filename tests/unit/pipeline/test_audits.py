@@ -32,6 +32,7 @@ from stepwell.keys.pair import pair_of
 from stepwell.pipeline.audits import MAX_AUDITS, AuditRules, Audits
 from stepwell.pipeline.feedback import By, Feedback
 from stepwell.pipeline.flights import Flights
+from stepwell.pipeline.groups import Groups
 from stepwell.pipeline.hit_id import HitId
 from stepwell.pipeline.lookups import Lookups
 from stepwell.pipeline.neighbours import Neighbours
@@ -170,6 +171,7 @@ def make_walk(
         Lookups(exact, renderings, clock=clock, paraphrases=OneMatch()),
         flights,
         renderings,
+        Groups(exact, events=events),
         clock=clock,
         events=events,
         max_wait_seconds=60.0,

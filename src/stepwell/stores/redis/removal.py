@@ -73,10 +73,24 @@ class Removal:
     async def invalidate(self, selector: Selector) -> int:
         """Make it known that what ``selector`` means is gone; remove it; return how many it was.
 
-        From when it is known, nobody serves it, whether it is removed yet or not.
+        What was gone before, and not removed yet, does not count.
 
         Raises:
             StoreError: It was not made known, or not all could be removed: ask again.
+        """
+        gone = self._feed.epochs.until(_ANY)
+        position = await self.revoke(selector)
+        meant = Epochs()
+        meant.note(Invalidated(position, selector))
+        return await self._remove(meant, selector.key, uncounted=gone)
+
+    async def revoke(self, selector: Selector) -> Position:
+        """Make it known that what ``selector`` means is gone; return the change's position.
+
+        From when it is known, nobody serves it. A sweep removes it.
+
+        Raises:
+            StoreError: It was not made known.
         """
         layout = self._layout
         position = integer(
@@ -89,22 +103,20 @@ class Removal:
             )
         )
         await self._feed.heard(Position(position))
-        meant = Epochs()
-        meant.note(Invalidated(Position(position), selector))
-        return await self._remove(meant, selector.key)
+        return Position(position)
 
-    async def _remove(self, meant: Epochs, key: CacheKey | None) -> int:
+    async def _remove(self, meant: Epochs, key: CacheKey | None, *, uncounted: Epochs) -> int:
+        """Remove what is meant; return how many, without those that ``uncounted`` means."""
         removed = 0
         generation = self._feed.generation
         async for page in self._candidates(key):
+            chosen = [seen for seen in page if meant.outrun(seen.key, seen.facets)]
+            done = await asyncio.gather(
+                *(self._entries.remove(generation, seen) for seen in chosen)
+            )
             removed += sum(
-                await asyncio.gather(
-                    *(
-                        self._entries.remove(generation, seen)
-                        for seen in page
-                        if meant.outrun(seen.key, seen.facets)
-                    )
-                )
+                was_there and not uncounted.outrun(seen.key, seen.facets)
+                for seen, was_there in zip(chosen, done, strict=True)
             )
         return removed
 
@@ -138,7 +150,7 @@ class Removal:
         try:
             keys = meant.keys()
             for key in keys or (None,):
-                await self._remove(meant, key)
+                await self._remove(meant, key, uncounted=meant)
             await SWEPT.run(
                 self._servers,
                 (self._layout.meta, self._layout.changes, self._layout.epochs),
