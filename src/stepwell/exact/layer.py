@@ -140,7 +140,9 @@ class ExactLayer:
                 return None
         if (held := self._recall(key)) is not None:
             return held, Tier.MEMORY
-        if entry is None or not self._knows_sources or self._revoked(entry, as_of):
+        if entry is None or not self._knows_sources:
+            return None
+        if self._revoked(entry, max(as_of, entry.as_of)):
             return None
         if read.is_overtaken:
             return entry, self._store.tier

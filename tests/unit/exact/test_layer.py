@@ -208,6 +208,19 @@ async def test_what_is_invalidated_during_a_read_does_not_come_back(room: Room) 
     assert room.layer.peek(KEY) is None
 
 
+async def test_what_was_made_after_an_invalidation_is_found(room: Room) -> None:
+    """Also by who hears of the invalidation while it reads the entry."""
+    later = replace(ENTRY, as_of=Position(1))
+    room.store.entries[KEY] = later
+
+    async def heard() -> None:
+        room.store.change(lambda position: Invalidated(position, Selector(key=KEY)))
+
+    room.store.during["get"] = heard
+    assert await room.layer.lookup(KEY) == (later, Tier.DISK)
+    assert room.layer.peek(KEY) is later
+
+
 async def test_other_invalidations_during_a_read_do_no_harm(room: Room) -> None:
     """Only what is meant is gone."""
     room.store.entries[KEY] = ENTRY
