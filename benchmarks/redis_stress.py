@@ -55,6 +55,8 @@ TAGS = [f"tag {number}" for number in range(20)]
 MAX_LAG_SECONDS = 1.0
 PAUSE_SECONDS = 0.3
 FAULT_EVERY_SECONDS = 1.0
+REST_SECONDS = 0.05
+"""After what failed: what may have been done or not excuses much, so it must not be most."""
 SECONDS, SMOKE_SECONDS = 30.0, 3.0
 
 AnyStore = RedisStore | DiskStore
@@ -146,6 +148,7 @@ class Worker:
         """Do one thing after the other."""
         draw = self._random
         while time.monotonic() < until:
+            degraded = self._events.degraded
             key = draw.choice(KEYS)
             what = draw.random()
             if what < 0.6:
@@ -156,13 +159,18 @@ class Worker:
                 await self._remove(key, None)
             else:
                 await self._remove(None, draw.choice(TAGS))
+            if self._is_failing(degraded):
+                await asyncio.sleep(REST_SECONDS)
+
+    def _is_failing(self, degraded: int) -> bool:
+        """Return whether the store cannot be used, or something failed since it was counted."""
+        return bool(getattr(self._store, "trouble", "")) or self._events.degraded != degraded
 
     async def get(self, key: str) -> None:
         degraded, began = self._events.degraded, time.monotonic()
         found = await self._layer.lookup(make_key(key))
         ended = time.monotonic()
-        failed = bool(getattr(self._store, "trouble", "")) or self._events.degraded != degraded
-        if found is None and failed:
+        if found is None and self._is_failing(degraded):
             self.history.unanswered += 1
             return
         version = None if found is None else int(found[0].answer.body)
