@@ -34,7 +34,7 @@ from stepwell.core.entry import ENTRY_OVERHEAD_BYTES, Answer, Entry
 from stepwell.core.names import Endpoint, Form, Position
 from stepwell.gateway.hot import HotPath
 from stepwell.keys.namespace import Tenant
-from stepwell.pipeline.fill import Made, fill
+from stepwell.pipeline.fill import Came, Made, fill
 from stepwell.pipeline.question import Question
 from stepwell.stores.eviction.adaptive import Adaptive
 from stepwell.stores.memory import MemoryStore
@@ -85,8 +85,8 @@ def filled(house: House, size: int) -> Iterator[Entry]:
     made = Made(as_of=Position(0), sources=(), last_invalidation=Position(0))
     for number, question in enumerate(questions(house)):
         answer = Answer(Form.JSON, new_body(number, size))
-        summary = summarise(Endpoint.CHAT, answer)
-        entry = fill(question, 200, answer, summary, made, 0.5 + number / 1e6, time.time())
+        came = Came(200, answer, summarise(Endpoint.CHAT, answer), 0.5 + number / 1e6)
+        entry = fill(question, came, made, time.time())
         if not isinstance(entry, Entry):
             raise TypeError(f"the gate {entry} refused an answer")
         yield entry

@@ -6,6 +6,7 @@ from support.walk import (
     Heard,
     make_ask,
     make_exact,
+    make_flights,
     make_question,
     make_runner,
     settle,
@@ -13,7 +14,6 @@ from support.walk import (
 )
 
 from stepwell.core.events import Result
-from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.served import Body
 from stepwell.testing.clock import HandClock
 
@@ -22,7 +22,7 @@ async def test_who_comes_as_the_last_one_leaves_does_not_join_the_call_that_is_s
     """It gets a whole answer by a call of its own, not the broken part of the other's."""
     clock, events, upstream = HandClock(), Heard(), HandUpstream()
     exact = make_exact(clock, events)
-    flights = Flights(exact, clock=clock, events=events)
+    flights = make_flights(exact, clock=clock, events=events)
     runner = make_runner(exact, flights, clock=clock, events=events)
     words = stream_of("Yes", "!")
     first, second = (upstream.reply(form=STREAM_WITH_USAGE.form) for _ in range(2))

@@ -183,7 +183,9 @@ async def test_the_fields_of_a_reply_are_described(start_gateway: StartGateway, 
     body = {**question("hi"), "prompt": None, "input": "hi"}
     async with gateway_before_a_good_server(start_gateway) as gateway:
         answers = [
-            await gateway.post({**body, **extra}, path=path, key=key)
+            await gateway.post(
+                {**body, **extra}, path=path, key=key, headers={"X-Stepwell-Tags": "faq"}
+            )
             for extra, key in (({}, "a"), ({}, "a"), ({}, None), ({"stream": True}, "a"))
         ]
         answers.append(await gateway.post({**body, "user": CUT.decode()}, path=path, key="a"))

@@ -4,14 +4,16 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Phrasing, SourceValue
 from stepwell.core.errors import StoreUnavailable
 from stepwell.core.events import Event
 from stepwell.core.names import CacheKey, Endpoint, Form, Namespace
-from stepwell.core.ports import Call, Headers, Paraphrases
+from stepwell.core.ports import Call, EventSink, Headers, Paraphrases
 from stepwell.exact.layer import ExactLayer
+from stepwell.pipeline.calls import Calls
 from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.lookups import Lookups
 from stepwell.pipeline.question import Ask, Question
@@ -116,6 +118,12 @@ def stream_of(*words: str) -> list[bytes]:
         *(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in chunks),
         b"data: [DONE]\n\n",
     ]
+
+
+def make_flights(exact: ExactLayer, *, clock: Clock, events: EventSink, **more: Any) -> Flights:
+    """Return flights whose own calls keep answers in ``exact``."""
+    calls = Calls(exact, clock=clock, events=events)
+    return Flights(exact, calls, clock=clock, events=events, **more)
 
 
 def make_runner(

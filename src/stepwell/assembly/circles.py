@@ -1,4 +1,4 @@
-"""Builds the calls of a process, and those with whom it shares them."""
+"""Builds the flights of a process, and those with whom it shares them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 from stepwell.assembly.settings import Settings
 from stepwell.core.clock import Clock
 from stepwell.core.names import CacheKey
-from stepwell.core.ports import EventSink, Paraphrases, SharesCalls, Store
+from stepwell.core.ports import EventSink, SharesCalls, Store
 from stepwell.exact.layer import ExactLayer
+from stepwell.pipeline.calls import Calls
 from stepwell.pipeline.fleet import Fleet
 from stepwell.pipeline.flight import Flight
 from stepwell.pipeline.flights import Flights
@@ -23,7 +24,7 @@ async def open_flights(
     data_dir: Path | None,
     store: Store,
     exact: ExactLayer,
-    paraphrases: Paraphrases | None,
+    calls: Calls,
     *,
     clock: Clock,
     events: EventSink,
@@ -36,10 +37,10 @@ async def open_flights(
     circles = await _open_circles(settings, data_dir, store, clock, find)
     flights = Flights(
         exact,
+        calls,
         clock=clock,
         events=events,
         circles=circles,
-        paraphrases=paraphrases,
         max_wait_seconds=settings.single_flight.max_wait_seconds,
     )
     return flights, circles

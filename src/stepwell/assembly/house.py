@@ -26,8 +26,10 @@ from stepwell.core.ports import (
 from stepwell.engines.embedded import EngineAddress
 from stepwell.exact.layer import ExactLayer
 from stepwell.keys.canonical import Dialect, KeyRules
+from stepwell.pipeline.calls import Calls
 from stepwell.pipeline.feedback import Feedback
 from stepwell.pipeline.flights import Flights
+from stepwell.pipeline.groups import Groups
 from stepwell.pipeline.intake import Intake
 from stepwell.pipeline.lookups import Lookups
 from stepwell.pipeline.renderings import Renderings
@@ -99,6 +101,7 @@ class House:
     semantic: "SemanticRooms | None"
     feedback: Feedback | None
     circles: tuple[OpenCircle, ...]
+    groups: Groups
     meters: Meters
     gauges: Gauges
     ledger: LedgerWriter | None
@@ -123,6 +126,7 @@ class House:
     async def aclose(self) -> None:
         """Finish what is under way and release everything, stores last."""
         await self.runner.aclose()
+        await self.groups.aclose()
         if self.semantic is not None:
             await self.semantic.aclose()
         for circle in self.circles:
@@ -164,8 +168,10 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     exact = ExactLayer(memory, store, store, events=events, followers=followers)
     await exact.load_sources()
 
+    groups = Groups(exact, events=events)
+    calls = Calls(exact, clock=clock, events=events, paraphrases=paraphrases, groups=groups)
     flights, circles = await open_flights(
-        settings, plan.data_dir, store, exact, paraphrases, clock=clock, events=events
+        settings, plan.data_dir, store, exact, calls, clock=clock, events=events
     )
     _watch(gauges, memory, store)
     if semantic is not None:
@@ -187,6 +193,7 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         semantic=semantic,
         feedback=None if auditing is None else auditing.feedback,
         circles=circles,
+        groups=groups,
         meters=meters,
         gauges=gauges,
         ledger=_ledger(plan, meters, gauges, events),

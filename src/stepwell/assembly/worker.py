@@ -110,6 +110,7 @@ def _parts(house: House, drain: Drain) -> Parts:
         intake=house.intake,
         runner=house.runner,
         exact=house.exact,
+        groups=house.groups,
         feedback=house.feedback,
         targets=house.targets,
         clock=house.clock,

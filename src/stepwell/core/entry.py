@@ -84,10 +84,11 @@ class Entry:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes charged against a tier's byte bound: body, words, and a flat sum for the rest."""
+        """Bytes charged against a tier's byte bound: body, words, tags, a flat sum for the rest."""
         # Two bytes a character are what the interpreter takes for Chinese.
         words = 0 if self.phrasing is None else 2 * len(self.phrasing.text)
-        return len(self.answer.body) + words + ENTRY_OVERHEAD_BYTES
+        tags = 2 * sum(map(len, self.tags)) + TAG_OVERHEAD_BYTES * len(self.tags)
+        return len(self.answer.body) + words + tags + ENTRY_OVERHEAD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,10 @@ class Arrived:
 ENTRY_OVERHEAD_BYTES = 1_000
 """Charged per entry for key, times, names and index slots; `benchmarks/memory_per_entry.py`
 compares it with what the interpreter really takes."""
+
+TAG_OVERHEAD_BYTES = 300
+"""Charged for each tag: a string, and its place in an index, which is dearest for a tag that no
+other entry carries."""
 
 
 @dataclass(frozen=True, slots=True)

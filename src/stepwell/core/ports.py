@@ -52,6 +52,13 @@ class Store(Protocol):
         """
         ...
 
+    async def revoke(self, selector: Selector) -> None:
+        """As `invalidate`, but without counting, so it need not look for what is meant.
+
+        When it returns, every worker obeys. What is meant may take up room for a while.
+        """
+        ...
+
     async def aclose(self) -> None:
         """Write what is pending and release everything. May be called twice."""
         ...

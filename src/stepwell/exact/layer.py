@@ -15,6 +15,7 @@ from stepwell.core.errors import CorruptEntry, CutOff, StoreError
 from stepwell.core.events import Degraded
 from stepwell.core.names import EVERYONE, CacheKey, Namespace, Position, Tier
 from stepwell.core.ports import EventSink, Feed, Follower, Store
+from stepwell.exact.reads import Reads
 from stepwell.exact.uses import Uses
 
 RECENT_INVALIDATIONS = 1_000
@@ -92,6 +93,7 @@ class ExactLayer:
         """Whether ``_sources`` follows the feed; if not, nobody can say whether what depends on a
         source is fresh."""
         self._uses = Uses(store.touch) if isinstance(store, SupportsTouch) else None
+        self._reads = Reads()
         self._recent: deque[Invalidated] = deque()
         self._forgotten = feed.position()
         """Invalidations up to here are not in ``_recent``; no answer as of before can be judged."""
@@ -127,15 +129,20 @@ class ExactLayer:
         if self._uses is not None:
             self._uses.tell()
         as_of = self._feed.position()
-        entry = await self._read_store(key)
-        # What was invalidated while the read was under way must not come back through it, and
-        # what was made meanwhile is newer.
-        if not await self.catch_up():
-            return None
+        with self._reads.of(key) as read:
+            entry = await self._read_store(key)
+            # What was invalidated while the read was under way must not come back through it, and
+            # what was made meanwhile is newer.
+            if not await self.catch_up():
+                return None
         if (held := self._recall(key)) is not None:
             return held, Tier.MEMORY
-        if entry is None or not self._knows_sources or self._revoked(entry, as_of):
+        if entry is None or not self._knows_sources:
             return None
+        if self._revoked(entry, max(as_of, entry.as_of)):
+            return None
+        if read.is_overtaken:
+            return entry, self._store.tier
         self._memory.put(entry)
         if self._uses is not None:
             self._uses.note(key)
@@ -281,25 +288,39 @@ class ExactLayer:
         await self.catch_up()
         return removed
 
+    async def revoke(self, selector: Selector) -> None:
+        """As `invalidate`, for who need not know how many: costs no look through the store.
+
+        Raises:
+            StoreError: It could not be made known.
+        """
+        await self._store.revoke(selector)
+        await self.catch_up()
+
     def _apply(self, change: Change) -> None:
         match change:
             case Invalidated():
                 self._recent.append(change)
                 if len(self._recent) > RECENT_INVALIDATIONS:
                     self._forgotten = self._recent.popleft().position
-            case SourceMoved(_, namespace, name, value):
-                if namespace == EVERYONE:
-                    for own in [key for key in self._sources if key[1] == name]:
-                        del self._sources[own]
-                self._sources[namespace, name] = value
+            case SourceMoved():
+                self._move(change)
             case Lost():
                 self._recent.clear()
                 self._forgotten = change.position
                 self._knows_sources = False
-            case Replaced() | Judged():
+            case Replaced(key=key):
+                self._reads.overtake(key)
+            case Judged():
                 pass
             case _:
                 assert_never(change)
+
+    def _move(self, moved: SourceMoved) -> None:
+        if moved.namespace == EVERYONE:
+            for own in [key for key in self._sources if key[1] == moved.name]:
+                del self._sources[own]
+        self._sources[moved.namespace, moved.name] = moved.value
 
     def _revoked(self, entry: Entry, as_of: Position) -> bool:
         """Return whether ``entry``, read or asked for as of a position, was invalidated since."""

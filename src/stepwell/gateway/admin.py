@@ -19,8 +19,9 @@ from stepwell.gateway.auth import is_token
 from stepwell.gateway.http import header_fields, read_body
 from stepwell.gateway.loopback import is_loopback
 from stepwell.gateway.parts import Parts
-from stepwell.gateway.selection import Invalidation, from_hex, selector_of
+from stepwell.gateway.selection import Invalidation, from_hex, selectors_of
 from stepwell.pipeline.hit_id import read_hit_id
+from stepwell.wire.cache_groups import INVALIDATION
 from stepwell.wire.markers import CONTROL_CHARACTER, MAX_NAME_CHARACTERS, MAX_VALUE_CHARACTERS
 
 MAX_BODY_BYTES = 64 << 10
@@ -70,14 +71,20 @@ class Admin:
         return Response(statement, media_type="application/json")
 
     async def invalidate(self, request: Request) -> Response:
-        """Count, or remove, the entries the body describes."""
+        """Count, or remove, the entries that the body and ``Cache-Group-Invalidation`` mean."""
         asked = await self._read(request, Invalidation)
-        selector = selector_of(asked)
+        fields = header_fields(request.scope)
+        selectors = selectors_of(asked, fields.get(INVALIDATION))
+        exact = self._parts.exact
         try:
             if asked.dry_run:
-                matched = await self._parts.exact.count(selector)
+                matched = sum([await exact.count(selector) for selector in selectors])
+            elif _wants_no_count(fields):
+                for selector in selectors:
+                    await exact.revoke(selector)
+                return JSONResponse({"obeyed": True}, _ACCEPTED, _PREFERENCE_APPLIED)
             else:
-                matched = await self._parts.exact.invalidate(selector)
+                matched = sum([await exact.invalidate(selector) for selector in selectors])
         except StoreError as error:
             return _unavailable(error)
         return JSONResponse({"matched": matched, "removed": 0 if asked.dry_run else matched})
@@ -140,6 +147,19 @@ class Admin:
         if not (is_loopback(peer) and is_loopback(name)) or _is_forwarded(fields):
             message = "The admin routes are for loopback only; set server.admin_token_env."
             raise RequestError(message, status=403, code="admin_off")
+
+
+_ACCEPTED = 202
+_RESPOND_ASYNC = "respond-async"
+_PREFERENCE_APPLIED = {"preference-applied": _RESPOND_ASYNC}
+
+
+def _wants_no_count(fields: Mapping[str, str]) -> bool:
+    """Return whether the caller prefers an answer before all is removed (RFC 7240, 4.1)."""
+    preferences = fields.get("prefer", "").split(",")
+    return _RESPOND_ASYNC in {
+        preference.partition(";")[0].strip().lower() for preference in preferences
+    }
 
 
 _FORWARDED = frozenset({"forwarded", "via", "x-real-ip"})

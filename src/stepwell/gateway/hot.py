@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 from stepwell.core.clock import Clock
 from stepwell.core.ports import EventSink
 from stepwell.exact.layer import ExactLayer
-from stepwell.gateway.replies import CONTENT_TYPES
+from stepwell.gateway.replies import CONTENT_TYPES, groups_of
 from stepwell.pipeline.intake import KEYED_HEADERS
 from stepwell.pipeline.question import Question
 from stepwell.pipeline.repeats import Repeats, keep
 from stepwell.pipeline.runner import Runner
 from stepwell.pipeline.served import Served
+from stepwell.wire.cache_groups import GROUPS
 
 DIGEST = "stepwell.digest"
 """Where the ASGI scope has the digest of a request that the hot path could not answer yet."""
@@ -110,7 +111,9 @@ def _fixed_head(served: Served) -> bytes:
     """The fields of `stepwell.gateway.replies.header_of` that do not change with time."""
     length = len(served.body) if isinstance(served.body, bytes) else 0
     key = "" if served.key is None else served.key.hex()
+    groups = groups_of(served)
     return (
         f"HTTP/1.1 200 OK\r\ncontent-type: {CONTENT_TYPES[served.form]}\r\nx-cache: HIT\r\n"
         f"x-stepwell-key: {key}\r\ncontent-length: {length}\r\n"
+        + (f"{GROUPS}: {groups}\r\n" if groups else "")
     ).encode()

@@ -86,6 +86,10 @@ _REPLY_FIELDS: Schema = {
         "description": "Seconds since the answer was made (RFC 9111, 5.1). From the cache only.",
         "schema": {"type": "integer", "minimum": 0},
     },
+    "Cache-Groups": {
+        "description": "RFC 9875: the tags of an answer from the cache; or the model server's own.",
+        "schema": {"type": "string"},
+    },
     "X-Stepwell-Key": {
         "description": "Key of the answer in the cache; for /admin/invalidate.",
         "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
@@ -237,6 +241,7 @@ def _status() -> Schema:
 
 def _admin() -> Schema:
     counted = _object(matched={"type": "integer"}, removed={"type": "integer"})
+    obeyed = _object(obeyed={"const": True})
     moved = _object(moved={"type": "boolean"})
     judged = _object(
         key={"type": "string"}, verdict={"enum": list(Verdict)}, found={"type": "boolean"}
@@ -251,11 +256,16 @@ def _admin() -> Schema:
             "responses": _responses(answered, 401, 403, *statuses),
         }
 
+    invalidate = operation("invalidate", "Count, or remove, answers", counted, 413, 415, 503)
+    accepted = {"description": "All obey.", "content": {_JSON: {"schema": obeyed}}}
+    invalidate["responses"]["202"] = accepted
+
     return {
         "/admin/stats": {"get": operation("stats", "Show what was saved", _ref("Statement"), 503)},
         "/admin/invalidate": {
             "post": {
-                **operation("invalidate", "Count, or remove, answers", counted, 413, 415, 503),
+                **invalidate,
+                "parameters": _INVALIDATE_FIELDS,
                 "requestBody": _json_body(_ref("Invalidation")),
             }
         },
@@ -273,6 +283,21 @@ def _admin() -> Schema:
         },
     }
 
+
+_INVALIDATE_FIELDS: list[Schema] = [
+    {
+        "name": "Cache-Group-Invalidation",
+        "in": "header",
+        "description": "RFC 9875: tags, in place of one in the body. What carries any of them.",
+        "schema": {"type": "string"},
+    },
+    {
+        "name": "Prefer",
+        "in": "header",
+        "description": "RFC 7240: with respond-async all obey, but nobody counts.",
+        "schema": {"type": "string"},
+    },
+]
 
 _FOR_CALLERS: list[Schema] = [{"key": []}, {}]
 _FOR_OPERATORS: list[Schema] = [{"admin": []}, {}]

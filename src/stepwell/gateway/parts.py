@@ -10,6 +10,7 @@ from stepwell.exact.layer import ExactLayer
 from stepwell.gateway.auth import Authenticator
 from stepwell.gateway.drain import Drain
 from stepwell.pipeline.feedback import Feedback
+from stepwell.pipeline.groups import Groups
 from stepwell.pipeline.intake import Intake
 from stepwell.pipeline.runner import Runner
 from stepwell.pipeline.targets import Targets
@@ -37,6 +38,7 @@ class Parts:
     intake: Intake
     runner: Runner
     exact: ExactLayer
+    groups: Groups
     feedback: Feedback | None
     """Where there is a semantic layer."""
     targets: Targets

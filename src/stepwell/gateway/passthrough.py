@@ -28,14 +28,18 @@ class PassThrough:
 
     async def embeddings(self, request: Request) -> Response:
         """Forward ``POST /v1/embeddings`` to the upstream that serves its model."""
-        fields = self._authenticate(request)
+        fields = header_fields(request.scope)
+        tenant = self._parts.auth.tenant(fields)
         raw = await read_body(request.scope, request.receive, max_bytes=self._parts.max_body_bytes)
         model = parse_body(raw).get("model")
         if not isinstance(model, str):
             raise RequestError("model must be a string.", param="model")
         target = self._parts.targets.for_model(model)
         headers = (*_passed(fields, target), ("content-type", "application/json"))
-        reply = await target.upstream.forward("POST", "embeddings", request.url.query, headers, raw)
+        upstream = target.upstream
+        reply = await upstream.forward("POST", "embeddings", request.url.query, headers, raw)
+        namespace = None if tenant is None else tenant.namespace()
+        await self._parts.groups.heed(upstream.name, namespace, reply.status, reply.headers)
         return _streamed(reply)
 
     async def models(self, request: Request) -> Response:

@@ -11,6 +11,7 @@ from stepwell.core.outcome import Bypass, Hit, Stale
 from stepwell.core.ports import Headers
 from stepwell.gateway.http import sendable
 from stepwell.pipeline.served import Served
+from stepwell.wire.cache_groups import GROUPS, write_groups
 from stepwell.wire.cache_status import Forward, forward_status, hit_status
 
 CONTENT_TYPES = {Form.JSON: "application/json", Form.SSE: "text/event-stream; charset=utf-8"}
@@ -43,6 +44,8 @@ def _cache_fields(served: Served) -> Iterator[tuple[str, str]]:
     yield "x-cache", served.result.upper()
     if served.result in _FROM_CACHE:
         yield "age", str(int(served.age_seconds))
+    if groups := groups_of(served):
+        yield GROUPS, groups
     if isinstance(served.outcome, Bypass):
         yield "x-stepwell-bypass", served.outcome.reason
     if served.refused:
@@ -53,6 +56,17 @@ def _cache_fields(served: Served) -> Iterator[tuple[str, str]]:
     if served.key is not None and (served.stored or served.result in _FROM_CACHE):
         # Derived from the tenant's namespace, so it says nothing about anybody else's entries.
         yield "x-stepwell-key", served.key.hex()
+
+
+def groups_of(served: Served) -> str:
+    """Return ``Cache-Groups`` (RFC 9875) of an answer from the cache: its tags; empty for others.
+
+    Only its tenant sees them. What the model server says itself stands in its own reply.
+    """
+    if served.result not in _FROM_CACHE or not isinstance(served.outcome, Hit | Stale):
+        return ""
+    tags = served.outcome.entry.tags
+    return write_groups(tags) if tags else ""
 
 
 def cache_status(served: Served) -> str:

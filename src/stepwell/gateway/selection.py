@@ -5,6 +5,7 @@ import msgspec
 from stepwell.core.entry import Selector
 from stepwell.core.errors import RequestError
 from stepwell.core.names import EVERYONE, CacheKey, Namespace
+from stepwell.wire.cache_groups import TooManyGroups, UnreadableGroups, read_groups
 
 
 class Invalidation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,6 +46,32 @@ def selector_of(asked: Invalidation) -> Selector:
             "Say which entries: key, namespace, model, class or tag; or everything, alone."
         )
     return selector
+
+
+def selectors_of(asked: Invalidation, groups: str | None) -> tuple[Selector, ...]:
+    """Return the entries an invalidation means, of any of some groups.
+
+    Args:
+        asked: The body.
+        groups: The field ``Cache-Group-Invalidation`` (RFC 9875), another way to name tags.
+
+    Raises:
+        RequestError: As `selector_of`; or the field cannot be read, or names none.
+    """
+    if groups is None:
+        return (selector_of(asked),)
+    try:
+        tags = read_groups(groups)
+    except (UnreadableGroups, TooManyGroups) as error:
+        raise _bad_groups(f"cannot be read: {error}") from error
+    if not tags or asked.tag is not None:
+        raise _bad_groups("must name groups, in place of 'tag' in the body")
+    return tuple(selector_of(msgspec.structs.replace(asked, tag=tag)) for tag in tags)
+
+
+def _bad_groups(complaint: str) -> RequestError:
+    name = "Cache-Group-Invalidation"
+    return RequestError(f"'{name}' {complaint}.", code="invalid_control", param=name)
 
 
 def from_hex(name: str, text: str, length: int) -> bytes:

@@ -10,11 +10,13 @@ from stepwell.core.events import FillRefused, Stored, UpstreamAnswered
 from stepwell.core.names import Form
 from stepwell.core.ports import EventSink, Paraphrases, Reply
 from stepwell.exact.layer import ExactLayer
-from stepwell.pipeline.fill import fill
+from stepwell.pipeline.fill import Came, fill
 from stepwell.pipeline.flight import Flight, Head, Landed
+from stepwell.pipeline.groups import Groups
 from stepwell.pipeline.leg import Leg
 from stepwell.pipeline.question import Ask, Question
 from stepwell.policy.gates import Gate, refusal_in_advance
+from stepwell.wire.cache_groups import GROUPS, field_of
 from stepwell.wire.summary import summarise
 
 _REFUSES_OPTIONS = frozenset({400, 422})
@@ -42,12 +44,17 @@ class Calls:
         clock: Clock,
         events: EventSink,
         paraphrases: Paraphrases | None = None,
+        groups: Groups | None = None,
     ) -> None:
-        """Keep answers in ``exact``; ``paraphrases`` learns what is kept."""
+        """Keep answers in ``exact``; ``paraphrases`` learns what is kept.
+
+        ``groups`` obeys what model servers say of other answers.
+        """
         self._exact = exact
         self._clock = clock
         self._events = events
         self._paraphrases = paraphrases
+        self._groups = groups
         self._plain: set[str] = set()
         """Upstreams that refuse ``stream_options``; asked as the caller asks from then on."""
 
@@ -68,6 +75,9 @@ class Calls:
         first_byte_seconds = self._clock.monotonic() - started
         head = Head(reply.status, reply.headers, _form(reply))
         try:
+            if self._groups is not None:
+                namespace = ask.question.namespace
+                await self._groups.heed(ask.upstream.name, namespace, head.status, head.headers)
             leg = Leg(flight, ask.question.endpoint)
             leg.begin(head)
             async for chunk in reply.chunks():
@@ -105,7 +115,9 @@ class Calls:
         if summary.complete:
             self._count_answer(ask, head, took, summary.usage or Usage())
         now = self._clock.now()
-        filled = fill(question, head.status, answer, summary, flight.made, took.seconds, now)
+        groups_field = field_of(head.headers, GROUPS)
+        came = Came(head.status, answer, summary, took.seconds, groups_field)
+        filled = fill(question, came, flight.made, now)
         if isinstance(filled, Gate):
             return self._refused(filled, question, summary.usage)
         if not self._exact.keep(filled):

@@ -11,7 +11,7 @@ from stepwell.core.entry import Entry, SourceValue
 from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamError
 from stepwell.core.events import LeaderLost
 from stepwell.core.names import EVERYONE, CacheKey, Form
-from stepwell.core.ports import EventSink, Paraphrases
+from stepwell.core.ports import EventSink
 from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.calls import Calls
 from stepwell.pipeline.circle import Circle, Followed, Lead, Leader
@@ -56,28 +56,28 @@ class Flights:
     def __init__(
         self,
         exact: ExactLayer,
+        calls: Calls,
         *,
         clock: Clock,
         events: EventSink,
         circles: Sequence[Circle] = (),
-        paraphrases: Paraphrases | None = None,
         max_wait_seconds: float = 120.0,
     ) -> None:
         """Start with no flight.
 
         Args:
             exact: Where answers are kept.
+            calls: Makes a call of our own.
             clock: The time.
-            events: Hears of answers, and why they were not stored.
+            events: Hears of leaders that were lost.
             circles: Others to share with, nearest first; without them, this worker shares with
                 itself only.
-            paraphrases: The semantic layer, if there is one; learns what is kept.
             max_wait_seconds: How long to wait for another that does not fly.
         """
         self._exact = exact
         self._clock = clock
         self._events = events
-        self._calls = Calls(exact, clock=clock, events=events, paraphrases=paraphrases)
+        self._calls = calls
         self._circles = tuple(circles)
         self._max_wait_seconds = max_wait_seconds
         self._open: dict[CacheKey, Flight] = {}

@@ -28,6 +28,8 @@ class Gate(StrEnum):
     """It stopped at a length limit, and the class does not store such answers."""
     TOO_LARGE = "too_large"
     """Larger than the class allows."""
+    GROUPS = "groups"
+    """The model server names more groups than are kept: it could not be invalidated by all."""
 
 
 def refusal_in_advance(directives: Directives, request_class: RequestClass) -> Gate | None:

@@ -103,6 +103,10 @@ class Alone:
         self._unread.append(Invalidated(self._next(), selector))
         return self._memory.invalidate(selector)
 
+    async def revoke(self, selector: Selector) -> None:
+        """As `invalidate`: memory has a bound, and finds a tag at once."""
+        await self.invalidate(selector)
+
     async def aclose(self) -> None:
         """Do nothing."""
 

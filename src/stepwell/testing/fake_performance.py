@@ -146,6 +146,7 @@ class Performance:
             framing,
             f"x-fake-call: {self._number}",
             f"x-request-id: req_{self._number}",
+            *[f"{name}: {value}" for name, value in self._script.headers],
         ]
         if self._script.retry_after_seconds is not None:
             lines.append(f"retry-after: {self._script.retry_after_seconds}")

@@ -47,6 +47,8 @@ class Script:
     status: int = 200
     """Any other is sent with OpenAI's error body."""
     retry_after_seconds: int | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    """More header fields of the reply."""
     html: bool = False
     """Send a page with ``status``, as a proxy in between would."""
     words: int | None = None

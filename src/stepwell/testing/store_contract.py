@@ -59,20 +59,30 @@ class _Invalidate:
 
 
 @dataclass(frozen=True)
+class _Revoke:
+    selector: Selector
+
+
+@dataclass(frozen=True)
 class _Move:
     namespace: Namespace
     name: str
     value: str
 
 
-_Step = _Put | _Get | _Count | _Invalidate
+_Step = _Put | _Get | _Count | _Invalidate | _Revoke
 
 _entries = entries(keys=_keys, namespaces=_namespaces, texts=_texts, earliest=_YEAR_2096)
 _selectors = selectors(keys=_keys, namespaces=_namespaces, texts=_texts)
 _puts = st.builds(_Put, _entries, st.integers(0, 4))
 _invalidations = st.builds(_Invalidate, _selectors)
 _steps = st.lists(
-    _puts | st.builds(_Get, _keys) | st.builds(_Count, _selectors) | _invalidations, max_size=20
+    _puts
+    | st.builds(_Get, _keys)
+    | st.builds(_Count, _selectors)
+    | _invalidations
+    | st.builds(_Revoke, _selectors),
+    max_size=20,
 )
 _moves = st.builds(_Move, _namespaces, _texts, _texts)
 
@@ -154,6 +164,9 @@ class _Model:
                 assert await self._store.count(selector) == len(self._meant(selector)), selector
             case _Invalidate(selector):
                 await self._invalidate(selector)
+            case _Revoke(selector):
+                await self._store.revoke(selector)
+                await self._note_invalidated(selector)
             case _:
                 assert_never(step)
         await self._store.read()
@@ -172,10 +185,13 @@ class _Model:
     async def _invalidate(self, selector: Selector) -> None:
         meant = self._meant(selector)
         assert await self._store.invalidate(selector) == len(meant), f"invalidate {selector}"
+        await self._note_invalidated(selector)
+
+    async def _note_invalidated(self, selector: Selector) -> None:
         position = Position(self._positions[-1] + 1)
         assert list(await self._store.read()) == [Invalidated(position, selector)]
         self._invalidated.append(Invalidated(position, selector))
-        for key in meant:
+        for key in self._meant(selector):
             del self._entries[key]
 
     def _meant(self, selector: Selector) -> list[CacheKey]:

@@ -94,6 +94,9 @@ class HandStore:
         self.change(lambda position: Invalidated(position, selector))
         return len(gone)
 
+    async def revoke(self, selector: Selector) -> None:
+        await self.invalidate(selector)
+
     async def aclose(self) -> None: ...
 
     def touch(self, uses: Mapping[CacheKey, int]) -> None:
@@ -203,6 +206,19 @@ async def test_what_is_invalidated_during_a_read_does_not_come_back(room: Room) 
     room.store.during["get"] = invalidated
     assert await room.layer.lookup(KEY) is None
     assert room.layer.peek(KEY) is None
+
+
+async def test_what_was_made_after_an_invalidation_is_found(room: Room) -> None:
+    """Also by who hears of the invalidation while it reads the entry."""
+    later = replace(ENTRY, as_of=Position(1))
+    room.store.entries[KEY] = later
+
+    async def heard() -> None:
+        room.store.change(lambda position: Invalidated(position, Selector(key=KEY)))
+
+    room.store.during["get"] = heard
+    assert await room.layer.lookup(KEY) == (later, Tier.DISK)
+    assert room.layer.peek(KEY) is later
 
 
 async def test_other_invalidations_during_a_read_do_no_harm(room: Room) -> None:
@@ -537,7 +553,7 @@ async def test_a_store_that_cannot_be_told_is_left_alone() -> None:
 
     class Plain:
         def __init__(self, store: HandStore) -> None:
-            for name in ("tier", "get", "put", "count", "invalidate", "aclose"):
+            for name in ("tier", "get", "put", "count", "invalidate", "revoke", "aclose"):
                 setattr(self, name, getattr(store, name))
 
     hand = HandStore(entries={KEY: ENTRY})

@@ -1,7 +1,7 @@
 """Which requests are repeats, and how they are answered on the short way."""
 
 import pytest
-from support.walk import Heard, completion, make_exact, make_question, make_runner
+from support.walk import Heard, completion, make_exact, make_flights, make_question, make_runner
 
 from stepwell.core.entry import Selector
 from stepwell.core.events import RequestEnded, Result
@@ -9,7 +9,6 @@ from stepwell.core.names import Form
 from stepwell.gateway.hot import HotPath
 from stepwell.gateway.replies import header_of
 from stepwell.pipeline import repeats
-from stepwell.pipeline.flights import Flights
 from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import make_entry
 from stepwell.wire.shape import Shape
@@ -27,7 +26,7 @@ class Room:
         self.clock = HandClock()
         self.events = Heard()
         self.exact = make_exact(self.clock, self.events)
-        flights = Flights(self.exact, clock=self.clock, events=self.events)
+        flights = make_flights(self.exact, clock=self.clock, events=self.events)
         self.runner = make_runner(self.exact, flights, clock=self.clock, events=self.events)
         self.path = HotPath(
             self.runner, self.exact, clock=self.clock, events=self.events, extra_headers=["x-team"]

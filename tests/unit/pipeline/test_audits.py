@@ -13,6 +13,7 @@ from support.walk import (
     key_of,
     make_ask,
     make_exact,
+    make_flights,
     make_question,
     settle,
     stream_of,
@@ -147,7 +148,12 @@ def make_walk(
 ) -> Walk:
     clock, events = HandClock(), Heard()
     exact = make_exact(clock, events)
-    flights = Flights(exact, clock=clock, events=events, circles=beside(exact))
+    flights = make_flights(
+        exact,
+        clock=clock,
+        events=events,
+        circles=beside(exact),
+    )
     judge, judgements = HandJudge(), HandJudgements()
     feedback = Feedback(exact, judgements, judgements, clock=clock, events=events)
     rules = AuditRules(share, max_per_minute, 0.05, draw)

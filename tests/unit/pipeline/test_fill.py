@@ -7,7 +7,7 @@ from support.walk import completion, make_question
 
 from stepwell.core.entry import Answer, Entry, SourceValue, Usage
 from stepwell.core.names import Endpoint, Form, Position
-from stepwell.pipeline.fill import Made, fill
+from stepwell.pipeline.fill import Came, Made, fill
 from stepwell.pipeline.question import Question
 from stepwell.policy.classes import GENERAL
 from stepwell.policy.gates import Gate
@@ -20,10 +20,31 @@ MADE = Made(Position(5), SOURCES, Position(3))
 NOW = 1_000.0
 
 
-def filled(question: Question, *, status: int = 200, body: bytes | None = None) -> Entry | Gate:
+def filled(
+    question: Question, *, status: int = 200, body: bytes | None = None, groups: str = ""
+) -> Entry | Gate:
     """Return what becomes of a reply that was complete at ``NOW``."""
     answer = Answer(Form.JSON, completion() if body is None else body)
-    return fill(question, status, answer, summarise(Endpoint.CHAT, answer), MADE, 2.5, NOW)
+    came = Came(status, answer, summarise(Endpoint.CHAT, answer), 2.5, groups)
+    return fill(question, came, MADE, NOW)
+
+
+@pytest.mark.parametrize(
+    ("groups", "tags"),
+    [('"b", "a"', ("a", "标签", "b")), ("", ("a", "标签")), ('"b", c', ("a", "标签"))],
+)
+def test_groups_are_tags(groups: str, tags: tuple[str, ...]) -> None:
+    """Beside those of the request, each once; a field that cannot be read says nothing."""
+    entry = filled(make_question(tags=("a", "标签")), groups=groups)
+    assert isinstance(entry, Entry)
+    assert entry.tags == tags
+
+
+def test_more_groups_than_are_kept() -> None:
+    """It could not be invalidated by all of them; other gates speak first."""
+    groups = ", ".join(f'"{number}"' for number in range(33))
+    assert filled(make_question(), groups=groups) is Gate.GROUPS
+    assert filled(make_question(), groups=groups, status=500) is Gate.STATUS
 
 
 def test_a_good_answer_becomes_an_entry() -> None:

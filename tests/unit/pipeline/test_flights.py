@@ -18,6 +18,7 @@ from support.walk import (
     key_of,
     make_ask,
     make_exact,
+    make_flights,
     make_question,
     settle,
     stream_of,
@@ -99,7 +100,13 @@ def air() -> Air:
     clock, events = HandClock(), Heard()
     exact = make_exact(clock, events)
     circle = HandCircle(clock)
-    flights = Flights(exact, clock=clock, events=events, circles=(circle,), max_wait_seconds=10.0)
+    flights = make_flights(
+        exact,
+        clock=clock,
+        events=events,
+        circles=(circle,),
+        max_wait_seconds=10.0,
+    )
     return Air(clock, exact, circle, events, flights, HandUpstream())
 
 

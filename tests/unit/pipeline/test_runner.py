@@ -16,6 +16,7 @@ from support.walk import (
     key_of,
     make_ask,
     make_exact,
+    make_flights,
     make_question,
     make_runner,
     settle,
@@ -80,7 +81,7 @@ def make_walk(store: Callable[[MemoryStore], Alone] = Alone) -> Walk:
     """Return a walk with nothing stored and nothing under way."""
     clock, events = HandClock(), Heard()
     exact = make_exact(clock, events, store=store)
-    flights = Flights(exact, clock=clock, events=events)
+    flights = make_flights(exact, clock=clock, events=events)
     runner = make_runner(exact, flights, clock=clock, events=events, max_wait_seconds=0.05)
     return Walk(clock, events, exact, flights, runner, HandUpstream())
 

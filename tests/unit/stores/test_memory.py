@@ -233,12 +233,13 @@ INVALIDATIONS = [
 ]
 
 
-def fill(store: MemoryStore) -> None:
-    """Put four entries that differ in what selectors look at."""
+def fill(store: MemoryStore) -> int:
+    """Put four entries that differ in what selectors look at; return their size."""
     store.put(make_entry("a", as_of=5))
     store.put(make_entry("b", as_of=5, tags=("faq",)))
     store.put(make_entry("c", as_of=5, tags=("faq", "returns"), model="small"))
     store.put(make_entry("d", as_of=5, namespace="other"))
+    return store.size_bytes
 
 
 @pytest.mark.parametrize(("selector", "left"), INVALIDATIONS)
@@ -247,12 +248,12 @@ def test_invalidate(
 ) -> None:
     """Exactly what the selector means leaves, is counted before, returned, and told."""
     store = make_store()
-    fill(store)
+    filled = fill(store)
     gone = 4 - len(left)
     assert store.count(selector) == gone
     assert store.invalidate(selector) == gone
     assert names_held(store, "abcd") == left
-    size = gone * make_entry().size_bytes
+    size = filled - store.size_bytes
     assert heard.events == ([Evicted(Tier.MEMORY, "invalidated", gone, size)] if gone else [])
 
 

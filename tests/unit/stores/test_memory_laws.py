@@ -134,6 +134,15 @@ class MemoryMachine(RuleBasedStateMachine):
         assert len(self.store) == len(held) == self.entries_expected
         assert self.store.size_bytes == sum(self.last_put[key].size_bytes for key in held)
 
+    @invariant()
+    def tags_lead_to_what_is_held(self) -> None:
+        """An entry is found by each of its tags, and no tag is kept that none carries."""
+        held = [self.last_put[key] for key in self.held()]
+        index = self.store._tags
+        for tag in ("faq", "returns"):
+            assert set(index.keys(tag)) == {entry.key for entry in held if tag in entry.tags}
+        assert len(index) == len({tag for entry in held for tag in entry.tags})
+
 
 @pytest.mark.parametrize("policy", [Lru, Lfu, Adaptive])
 def test_laws(policy: Callable[[], EvictionPolicy]) -> None:

@@ -211,6 +211,10 @@ class DiskStore:
         """
         return await self._write(partial(_invalidate, selector=selector), durable=True)
 
+    async def revoke(self, selector: Selector) -> None:
+        """As `invalidate`, which finds by indexes what is meant."""
+        await self.invalidate(selector)
+
     def touch(self, uses: Mapping[CacheKey, int]) -> None:
         """Note how often (at least once) entries were used elsewhere, such as in memory.
 

@@ -43,8 +43,11 @@ _MAX_TAGS = 255
 IDENTITY_BYTES = _VERSIONS.size + 16
 """How far a value tells one entry from another under its key: position and expiry are in it."""
 
-MAX_BYTES = _FIXED.size + 16 * _DIGEST_BYTES
-"""Of all but entries with more tags than any request can give."""
+MAX_TAGS = 48
+"""Of a request 16, of the model server's reply 32."""
+
+MAX_BYTES = _FIXED.size + MAX_TAGS * _DIGEST_BYTES
+"""Of all but entries with more tags than anybody can give."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,10 +80,24 @@ class Removal:
     async def invalidate(self, selector: Selector) -> int:
         """Make it known that what ``selector`` means is gone; remove it; return how many it was.
 
-        From when it is known, nobody serves it, whether it is removed yet or not.
+        What was gone before, and not removed yet, does not count.
 
         Raises:
             StoreError: It was not made known, or not all could be removed: ask again.
+        """
+        gone = self._feed.epochs.until(_ANY)
+        position = await self.revoke(selector)
+        meant = Epochs()
+        meant.note(Invalidated(position, selector))
+        return (await self._remove(meant, selector.key, uncounted=gone)).entries
+
+    async def revoke(self, selector: Selector) -> Position:
+        """Make it known that what ``selector`` means is gone; return the change's position.
+
+        From when it is known, nobody serves it. A sweep removes it.
+
+        Raises:
+            StoreError: It was not made known.
         """
         layout = self._layout
         position = integer(
@@ -96,23 +110,21 @@ class Removal:
             )
         )
         await self._feed.heard(Position(position))
-        meant = Epochs()
-        meant.note(Invalidated(Position(position), selector))
-        return (await self._remove(meant, selector.key)).entries
+        return Position(position)
 
-    async def _remove(self, meant: Epochs, key: CacheKey | None) -> _Removed:
+    async def _remove(self, meant: Epochs, key: CacheKey | None, *, uncounted: Epochs) -> _Removed:
+        """Remove what is meant; return how many, without those that ``uncounted`` means."""
         entries = unreadable = 0
         generation = self._feed.generation
         async for page in self._candidates(key):
             unreadable += page.unreadable
+            chosen = [seen for seen in page.seen if meant.outrun(seen.key, seen.facets)]
+            done = await asyncio.gather(
+                *(self._entries.remove(generation, seen) for seen in chosen)
+            )
             entries += sum(
-                await asyncio.gather(
-                    *(
-                        self._entries.remove(generation, seen)
-                        for seen in page.seen
-                        if meant.outrun(seen.key, seen.facets)
-                    )
-                )
+                was_there and not uncounted.outrun(seen.key, seen.facets)
+                for seen, was_there in zip(chosen, done, strict=True)
             )
         return _Removed(entries, unreadable)
 
@@ -150,7 +162,7 @@ class Removal:
         try:
             unreadable = 0
             for key in meant.keys() or (None,):
-                unreadable += (await self._remove(meant, key)).unreadable
+                unreadable += (await self._remove(meant, key, uncounted=meant)).unreadable
             if not unreadable:
                 await SWEPT.run(
                     self._servers,

@@ -183,6 +183,10 @@ class RedisStore:
         """
         return await self._removal.invalidate(selector)
 
+    async def revoke(self, selector: Selector) -> None:
+        """As `Store.revoke`. One script; what is meant is removed within two minutes."""
+        await self._removal.revoke(selector)
+
     def behind(self) -> bool:
         """As `Feed.behind`; also true while the feed is not heard."""
         return self._feed.behind()
