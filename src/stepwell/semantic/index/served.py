@@ -159,10 +159,14 @@ class ServedIndex:
         return self._leads
 
     async def _look_after(self) -> None:
-        led, self._leads = self._leads, False
-        self._leads = await self._server.lead(LEASE_SECONDS)
-        if self._leads and not led:
+        try:
+            leads = await self._server.lead(LEASE_SECONDS)
+        except StoreError:
+            self._leads = False
+            raise
+        if leads and not self._leads:
             self._gap = Gap(NOTHING)
+        self._leads = leads
         self._due_at = self._clock.monotonic() + DUE_SECONDS
         if self._leads:
             await self._server.remove_expired(self._clock.now())

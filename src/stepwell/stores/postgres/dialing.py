@@ -39,7 +39,7 @@ class Address:
 
     def __str__(self) -> str:
         """Return where, without a password."""
-        return self.url.rpartition("@")[2].partition("?")[0].removeprefix("postgresql://")
+        return self.url.partition("://")[2].rpartition("@")[2].partition("?")[0]
 
 
 @dataclass(frozen=True, slots=True)

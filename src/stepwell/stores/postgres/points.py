@@ -57,8 +57,8 @@ class PostgresPoints:
         self._searching = searching
         self._writing = writing
         self._holder = secrets.token_bytes(8)
-        self._search = _search_of(schema)
-        self._add = _add_of(schema)
+        self._search = search_statement(schema)
+        self._add = add_statement(schema)
 
     async def start(self) -> None:
         """Connect, and make what is missing, or go on trying in the background.
@@ -88,20 +88,7 @@ class PostgresPoints:
 
     async def add(self, point: Point, vector: Vector) -> None:
         """As `PointServer.add`. One statement."""
-        await self._write(
-            self._add,
-            point.key,
-            point.partition,
-            point.group.namespace,
-            digest(point.group.model),
-            digest(point.group.request_class),
-            list(map(digest, point.tags)),
-            point.text.encode(errors="surrogatepass"),
-            point.temperature,
-            point.expires_at,
-            point.position,
-            vector.tolist(),
-        )
+        await self._write(self._add, *row_of(point, vector))
 
     async def remove(self, key: CacheKey) -> None:
         """As `PointServer.remove`."""
@@ -175,7 +162,7 @@ class PostgresPoints:
         return await self._writing.run(tell)
 
 
-def _search_of(schema: Schema) -> str:
+def search_statement(schema: Schema) -> str:
     """Return the query: near by the index, then in order by the vectors themselves."""
     return f"""
         WITH near AS MATERIALIZED (
@@ -190,7 +177,25 @@ def _search_of(schema: Schema) -> str:
     """  # noqa: S608  (names are our own)
 
 
-def _add_of(schema: Schema) -> str:
+def row_of(point: Point, vector: Vector) -> tuple[object, ...]:
+    """Return the values of a row, in the order of the table's columns."""
+    return (
+        point.key,
+        point.partition,
+        point.group.namespace,
+        digest(point.group.model),
+        digest(point.group.request_class),
+        list(map(digest, point.tags)),
+        point.text.encode(errors="surrogatepass"),
+        point.temperature,
+        point.expires_at,
+        point.position,
+        vector.tolist(),
+    )
+
+
+def add_statement(schema: Schema) -> str:
+    """Return the statement that takes `row_of` a point."""
     return f"""
         INSERT INTO {schema.points} AS held VALUES
             ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::real[]::vector)
