@@ -12,7 +12,8 @@ way. ``numpy`` is the product with all vectors of the partition and the choice o
 microseconds, from rounds that go over all contenders in turn. ``add`` is one point after another
 into what is there already. ``bytes`` is what the server, or the worker's directory, grew by for
 each point. Redis's search is RediSearch 2.10 in Valkey; PostgreSQL is 18, with what it writes not
-flushed to disk (``fsync`` off), which concerns ``add`` alone.
+flushed to disk (``fsync`` off), which concerns ``add`` alone. Where the package of Redis's search
+does not exist (Linux on x86_64 only), it is left out.
 """
 
 import asyncio
@@ -53,7 +54,7 @@ sys.path.append(str(PROJECT / "tests"))  # where servers are started
 
 from support.point_servers import open_postgres_points, open_redis_points
 from support.postgres_server import PostgresServer, postgres_server
-from support.redis_servers import RedisServer, redis_servers, search_module
+from support.redis_servers import SEARCH, RedisServer, redis_servers
 
 SIZES = (1_000, 10_000, 100_000)
 SMOKE_SIZES = (1_000,)
@@ -64,7 +65,6 @@ LATER = time.time() + 86_400
 SMALL = bytes(32)
 SMALL_SHARE, SMALL_LEAST = 0.001, 100
 _AT_A_TIME = 200
-
 
 Search = Callable[[bytes, Vector], Awaitable[Sequence[Candidate]]]
 
@@ -260,7 +260,7 @@ async def compete(contenders: Sequence[Contender], data: Data, searches: int) ->
 
 
 async def measure(
-    size: int, redis: RedisServer, postgres: PostgresServer, searches: int, added: int
+    size: int, redis: RedisServer | None, postgres: PostgresServer, searches: int, added: int
 ) -> list[dict[str, object]]:
     """Return a row for each contender and partition."""
     data = make_data(size)
@@ -268,9 +268,10 @@ async def measure(
         contenders = [
             Contender("numpy", searching(Numpy(data))),
             await open_own(stack, data, added),
-            await open_redis(stack, redis, data, added),
             await open_postgres(stack, postgres, data, added),
         ]
+        if redis is not None:
+            contenders.append(await open_redis(stack, redis, data, added))
         await compete(contenders, data, searches)
     return [
         row_for(contender, data, partition)
@@ -308,7 +309,7 @@ def main() -> None:
     with ExitStack() as stack:
         postgres = stack.enter_context(postgres_server())
         launcher = stack.enter_context(redis_servers())
-        redis = launcher.start(f"loadmodule {search_module()}")
+        redis = None if SEARCH is None else launcher.start(f"loadmodule {SEARCH}")
         runner = stack.enter_context(asyncio.Runner(loop_factory=fast_loop()))
         for size in sizes:
             rows += runner.run(measure(size, redis, postgres, searches, added))

