@@ -15,6 +15,7 @@ from support.postgres_server import PostgresServer, postgres_server
 from support.redis_servers import RedisServer, redis_servers, search_module
 
 from stepwell.embedding.supervisor import EmbedderAddress
+from stepwell.semantic.valve.valve import load as load_valve
 from stepwell.testing.fake_upstream import FakeUpstream
 
 pytestmark = pytest.mark.embedder
@@ -54,11 +55,13 @@ def start(
     tmp_path: Path,
 ) -> Start:
     """Start gateways, each with a data directory of its own."""
+    # It keeps the loop for as long as it takes; a store that hears nothing so long writes nothing.
+    load_valve()
     kind = "postgres" if isinstance(server, PostgresServer) else "redis"
     tables: dict[str, Any] = {
-        "stores": {"redis": {"url": redis.url}, kind: {"url": server.url}},
         # Patience: other tests may have the processors.
-        "semantic": {"timeout_seconds": 10.0, "index": {"kind": kind, "timeout_seconds": 1.0}},
+        "stores": {kind: {"url": server.url}, "redis": {"url": redis.url, "timeout_seconds": 2.0}},
+        "semantic": {"timeout_seconds": 10.0, "index": {"kind": kind, "timeout_seconds": 2.0}},
     }
 
     @asynccontextmanager
