@@ -10,21 +10,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
 from stepwell.assembly.auditing import Auditing, build_auditing
+from stepwell.assembly.circles import OpenCircle, open_flights
 from stepwell.assembly.disk_watch import DiskWatch
 from stepwell.assembly.settings import Class, Settings
 from stepwell.core.clock import Clock, SystemClock
 from stepwell.core.errors import ConfigError
-from stepwell.core.names import CacheKey, Tier
-from stepwell.core.ports import EventSink, EvictionPolicy, Paraphrases, Store, SupportsTrouble
+from stepwell.core.names import Tier
+from stepwell.core.ports import (
+    EventSink,
+    EvictionPolicy,
+    Paraphrases,
+    Store,
+    SupportsTrouble,
+)
 from stepwell.engines.embedded import EngineAddress
 from stepwell.exact.layer import ExactLayer
 from stepwell.keys.canonical import Dialect, KeyRules
 from stepwell.pipeline.feedback import Feedback
-from stepwell.pipeline.flight import Flight
 from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.intake import Intake
 from stepwell.pipeline.lookups import Lookups
-from stepwell.pipeline.neighbours import Neighbours
 from stepwell.pipeline.renderings import Renderings
 from stepwell.pipeline.runner import Runner
 from stepwell.pipeline.targets import Targets
@@ -51,7 +56,6 @@ if TYPE_CHECKING:
 
 LEDGER_FILE = "ledger.sqlite"
 ENTRIES_DIRECTORY = "entries"
-WORKERS_DIRECTORY = "workers"
 
 LINGER_SECONDS = 0.005
 """Answers of so long are written to disk together: nobody waits for that, and a commit for each
@@ -94,7 +98,7 @@ class House:
     runner: Runner
     semantic: "SemanticRooms | None"
     feedback: Feedback | None
-    neighbours: Neighbours | None
+    circles: tuple[OpenCircle, ...]
     meters: Meters
     gauges: Gauges
     ledger: LedgerWriter | None
@@ -124,8 +128,8 @@ class House:
         await self.runner.aclose()
         if self.semantic is not None:
             await self.semantic.aclose()
-        if self.neighbours is not None:
-            await self.neighbours.aclose()
+        for circle in self.circles:
+            await circle.aclose()
         for target in self.targets:
             await target.upstream.aclose()
         if self.disk_watch is not None:
@@ -162,14 +166,9 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     followers = () if semantic is None else (semantic.follower,)
     exact = ExactLayer(memory, store, store, events=events, followers=followers)
     await exact.load_sources()
-    neighbours = await _neighbours(plan, lambda key: flights.under_way(key))  # noqa: PLW0108  (made below)
-    flights = Flights(
-        exact,
-        clock=clock,
-        events=events,
-        neighbours=neighbours,
-        paraphrases=paraphrases,
-        max_wait_seconds=settings.single_flight.max_wait_seconds,
+
+    flights, circles = await open_flights(
+        settings, plan.data_dir, store, exact, paraphrases, clock=clock, events=events
     )
     _watch(gauges, memory, store)
     if semantic is not None:
@@ -190,7 +189,7 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         runner=_runner(settings, exact, flights, paraphrases, auditing, clock=clock, events=events),
         semantic=semantic,
         feedback=None if auditing is None else auditing.feedback,
-        neighbours=neighbours,
+        circles=circles,
         meters=meters,
         gauges=gauges,
         ledger=_ledger(plan, meters, gauges, events),
@@ -311,15 +310,6 @@ def _open_redis() -> "Callable[..., Awaitable[RedisStore]]":
             " in a clone of Stepwell, pip install '.[redis]'."
         ) from error
     return open_redis
-
-
-async def _neighbours(plan: Plan, find: Callable[[CacheKey], Flight | None]) -> Neighbours | None:
-    alone = plan.settings.server.workers == 1 or not plan.settings.stores.disk.enabled
-    if plan.data_dir is None or alone:
-        return None
-    neighbours = Neighbours(plan.data_dir / WORKERS_DIRECTORY, find)
-    await neighbours.start()
-    return neighbours
 
 
 def _ledger(plan: Plan, meters: Meters, gauges: Gauges, events: EventSink) -> LedgerWriter | None:

@@ -47,8 +47,11 @@ class Server(Table, frozen=True):
     """How long a client may take to send a request, head and body."""
     keep_alive_seconds: PositiveSeconds = 75
     """How long an idle connection is kept."""
+    drain_seconds: Seconds = 0
+    """How long after SIGTERM requests are still taken, while ``/readyz`` answers 503: as long as a
+    load balancer needs to hear of it."""
     shutdown_seconds: PositiveSeconds = 30
-    """How long requests under way may go on after a stop signal."""
+    """How long requests under way may go on after that."""
     admin_token_env: EnvName | None = None
     """Variable with the token for ``/admin``. Without it the admin routes answer on a loopback
     address only."""
@@ -224,6 +227,8 @@ class SingleFlight(Table, frozen=True):
 
     max_wait_seconds: PositiveSeconds = 120
     """How long a follower waits for the leader's reply to begin before it asks itself."""
+    lease_seconds: Annotated[float, Meta(ge=0.2, le=60)] = 2
+    """After how long a leader on another machine (by Redis) that is not heard is replaced."""
 
 
 class Class(Table, frozen=True):

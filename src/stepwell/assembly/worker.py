@@ -2,10 +2,8 @@
 
 import asyncio
 import multiprocessing
-import os
-import signal
 from asyncio import to_thread
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from stepwell.assembly.authentication import make_authenticator
@@ -14,6 +12,7 @@ from stepwell.assembly.house import LEDGER_FILE, House, Plan, build_house
 from stepwell.assembly.upstreams import http_targets
 from stepwell.core.errors import ConfigError, StepwellError
 from stepwell.gateway.app import Gateway
+from stepwell.gateway.drain import Drain
 from stepwell.gateway.hot import HotPath
 from stepwell.gateway.http import Receive, Scope, Send
 from stepwell.gateway.parts import Parts
@@ -31,6 +30,7 @@ class Worker:
         self._house: House | None = None
         self._gateway: Gateway | None = None
         self.request_timeout_seconds = plan.settings.server.request_timeout_seconds
+        self.drain = Drain(plan.settings.server.drain_seconds)
 
     @property
     def hot(self) -> HotPath:
@@ -54,35 +54,40 @@ class Worker:
         await receive()
         try:
             self._house = await build_house(self._plan, http_targets)
-            gateway = self._gateway = Gateway(_parts(self._house))
+            gateway = self._gateway = Gateway(_parts(self._house, self.drain))
             self._house.gauges.watch(catalogue.IN_FLIGHT, lambda: gateway.in_flight)
             self._house.start_posting()
         except StepwellError as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
-        with _stopping_when_orphaned():
+        with self.drain.awaited(), _when_orphaned(self.drain.skip):
             await receive()
         await self._house.aclose()
         await send({"type": "lifespan.shutdown.complete"})
 
 
 @contextmanager
-def _stopping_when_orphaned() -> Iterator[None]:
-    """Stop this worker in order when the process that started it dies."""
+def _when_orphaned(stop: Callable[[], None]) -> Iterator[None]:
+    """Stop this worker when the process that started it dies; its successor wants the address."""
     parent = multiprocessing.parent_process()
     if parent is None:
         yield
         return
     loop = asyncio.get_running_loop()
-    loop.add_reader(parent.sentinel, os.kill, os.getpid(), signal.SIGTERM)
+
+    def stop_once() -> None:
+        loop.remove_reader(parent.sentinel)
+        stop()
+
+    loop.add_reader(parent.sentinel, stop_once)
     try:
         yield
     finally:
         loop.remove_reader(parent.sentinel)
 
 
-def _parts(house: House) -> Parts:
+def _parts(house: House, drain: Drain) -> Parts:
     server = house.plan.settings.server
     admin_token = None
     if server.admin_token_env is not None:
@@ -114,4 +119,5 @@ def _parts(house: House) -> Parts:
         read_metrics=read_metrics,
         read_statement=read_statement,
         read_troubles=house.troubles,
+        drain=drain,
     )

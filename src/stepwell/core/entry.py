@@ -33,6 +33,11 @@ class SourceValue:
     value: str
 
 
+UNKNOWN_VALUE = "\0"
+"""Stands for a source's value that is not known just now. Nobody can give a source this one, so no
+answer is made under it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Phrasing:
     """The words of a request that others may put otherwise, and what must be equal around them."""

@@ -90,6 +90,14 @@ class Degraded:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaderLost:
+    """Whoever made a call that was read here too has died, sleeps, or is not heard."""
+
+    midway: bool
+    """Some of the reply had been handed on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Bypassed:
     """A part is not used from now on, because it fails. Requests are answered without it."""
 
@@ -184,6 +192,7 @@ Event = (
     | FillRefused
     | Stored
     | Evicted
+    | LeaderLost
     | Degraded
     | Bypassed
     | Resumed

@@ -1,6 +1,6 @@
 """What a room needs from the world, as protocols. `stepwell.assembly` hands in the real things."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -99,6 +99,79 @@ class SupportsTrouble(Protocol):
     @property
     def trouble(self) -> str:
         """Why it is, just now; empty if it is not."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A lease is ours."""
+
+    is_made: bool
+    """Whether there is an entry under the key, fresh or not."""
+
+
+class Leases(Protocol):
+    """Leases on making entries, one at a time for each key, among all that share a store.
+
+    Safe for many tasks on one event loop. All raise `StoreError` if the store does not answer.
+    """
+
+    async def claim(self, key: CacheKey, milliseconds: int) -> Claimed | str:
+        """Take the lease on ``key`` for so long, or return the address of who has it.
+
+        As often as it was taken it must be released.
+        """
+        ...
+
+    async def holder(self, key: CacheKey) -> str | None:
+        """Return the address of who has the lease on ``key``, if anybody has."""
+        ...
+
+    async def renew(self, milliseconds: int) -> None:
+        """Hold all leases that were taken for so long from now, unless others have them.
+
+        What fails shows later: to others, that the lease has run out.
+        """
+        ...
+
+    async def release(self, key: CacheKey) -> None:
+        """Give the lease on ``key`` up."""
+        ...
+
+
+class Post(Protocol):
+    """Letters between processes that share a store. Some may be lost; none comes twice."""
+
+    @property
+    def address(self) -> str:
+        """Where letters to this process go."""
+        ...
+
+    def start(self, take: Callable[[bytes], None]) -> None:
+        """Hand letters to ``take``, each sender's in the order they were sent, from now on."""
+        ...
+
+    async def send(self, to: str, letter: bytes) -> None:
+        """Send a letter to an address.
+
+        Raises:
+            StoreError: It was not sent, or too many wait there already.
+        """
+        ...
+
+
+@runtime_checkable
+class SharesCalls(Protocol):
+    """A store by which several machines can agree on who asks a model server."""
+
+    @property
+    def leases(self) -> Leases:
+        """Who does."""
+        ...
+
+    @property
+    def post(self) -> Post:
+        """How the others hear of it."""
         ...
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, assert_never, runtime_checkable
 
 from stepwell.core.changes import Change, Invalidated, Judged, Lost, Replaced, SourceMoved
-from stepwell.core.entry import Entry, Selector, SourceValue
+from stepwell.core.entry import UNKNOWN_VALUE, Entry, Selector, SourceValue
 from stepwell.core.errors import CorruptEntry, CutOff, StoreError
 from stepwell.core.events import Degraded
 from stepwell.core.names import EVERYONE, CacheKey, Namespace, Position, Tier
@@ -19,9 +19,6 @@ from stepwell.exact.uses import Uses
 
 RECENT_INVALIDATIONS = 1_000
 """How many invalidations are remembered to refuse answers that were on their way."""
-
-_UNKNOWN = "\0"
-"""Nobody can give a source this value."""
 
 
 class Memory(Protocol):
@@ -218,7 +215,7 @@ class ExactLayer:
 
     def source_to_judge_by(self, namespace: Namespace, name: str) -> str | None:
         """As `source_value`; while that is not known, a value that no answer is made under."""
-        return self.source_value(namespace, name) if self._knows_sources else _UNKNOWN
+        return self.source_value(namespace, name) if self._knows_sources else UNKNOWN_VALUE
 
     async def move_source(self, namespace: Namespace, source: SourceValue) -> bool:
         """Set the current value of a named source, for every worker.

@@ -219,11 +219,17 @@ def _status() -> Schema:
 
     reasons = {"type": "object", "additionalProperties": {"type": "string"}}
 
+    ready = get("ready", "Say that requests can be served", said("ready", degraded=reasons))
+    ready["get"]["responses"]["503"] = {
+        "description": "The gateway is about to stop; what is sent to it is still answered.",
+        "content": said("draining", degraded=reasons),
+    }
+
     page = {"schema": {"type": "string"}}
     metrics = {"text/plain": page, "application/openmetrics-text": page}
     return {
         "/healthz": get("health", "Say that the process lives", said("ok")),
-        "/readyz": get("ready", "Say that requests can be served", said("ready", degraded=reasons)),
+        "/readyz": ready,
         "/metrics": get("metrics", "Show Prometheus the metrics of all workers", metrics),
         "/openapi.json": get("openapi", "Return this document", _ANY_JSON),
     }

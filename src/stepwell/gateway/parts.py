@@ -8,6 +8,7 @@ from stepwell.core.clock import Clock
 from stepwell.core.ports import EventSink
 from stepwell.exact.layer import ExactLayer
 from stepwell.gateway.auth import Authenticator
+from stepwell.gateway.drain import Drain
 from stepwell.pipeline.feedback import Feedback
 from stepwell.pipeline.intake import Intake
 from stepwell.pipeline.runner import Runner
@@ -50,3 +51,4 @@ class Parts:
     """The savings ledger, as JSON."""
     read_troubles: Callable[[], Mapping[str, str]]
     """Parts that are bypassed just now, and why."""
+    drain: Drain

@@ -25,6 +25,7 @@ from uvicorn.server import ServerState
 
 from stepwell.core.errors import RequestError
 from stepwell.core.names import Endpoint
+from stepwell.gateway.drain import Drain
 from stepwell.gateway.hot import DIGEST, HotPath
 from stepwell.wire.errors import error_body
 
@@ -65,6 +66,11 @@ class HotApplication(Protocol):
         """How long a request may take to arrive, and a reply to be read."""
         ...
 
+    @property
+    def drain(self) -> Drain:
+        """Whether the server is about to stop."""
+        ...
+
 
 class GatewayProtocol(HttpToolsProtocol):
     """One connection. Uvicorn keeps its limits, TLS, keep-alive and shutdown."""
@@ -79,6 +85,7 @@ class GatewayProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         app: HotApplication = config.loaded_app
         self._hot = app.hot
+        self._drain = app.drain
         self._patience_seconds = app.request_timeout_seconds
         self._held: list[bytes] | None = None
         """Pieces of the body of a request that may be a repeat; ``None``: there is none such."""
@@ -101,6 +108,8 @@ class GatewayProtocol(HttpToolsProtocol):
         self._upgrade_offered = False
         self._deaf = False
         """Nothing the client sends is read any more."""
+        self._stops = False
+        """The server stops; what is arriving is the last request."""
         self._watch: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -123,9 +132,21 @@ class GatewayProtocol(HttpToolsProtocol):
             self._running.message_event.set()
         super().connection_lost(exc)
 
+    def shutdown(self) -> None:
+        """Close the connection, once what the client has begun to send is answered."""
+        self._stops = True
+        if self._arriving_since is None or self._is_answering():
+            super().shutdown()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
+        if self._is_closing() and not self.pipeline:
+            cycle.keep_alive = False
         super()._start_asgi_task(cycle, app)
+
+    def _is_closing(self) -> bool:
+        """Return whether the client is to be told to take its next request elsewhere."""
+        return self._stops or self._drain.is_under_way
 
     def data_received(self, data: bytes) -> None:
         """Read requests."""
@@ -226,7 +247,7 @@ class GatewayProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def _answer(self, digest: bytes) -> bool:
-        if self.flow.write_paused:
+        if self.flow.write_paused or self._is_closing():
             return False
         reply = self._hot.answer(digest, self.server_state.default_headers)
         if reply is None:

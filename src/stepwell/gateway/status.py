@@ -6,6 +6,9 @@ from starlette.responses import JSONResponse, Response
 from stepwell.gateway.openapi import openapi_document
 from stepwell.gateway.parts import Parts
 
+_OK = 200
+_UNAVAILABLE = 503
+
 
 class Status:
     """Health, readiness, metrics, the API's description: open to all, nothing in them is secret."""
@@ -18,8 +21,13 @@ class Status:
         return JSONResponse({"status": "ok"})
 
     async def ready(self, request: Request) -> Response:  # noqa: ARG002  (a route's signature)
-        """Answer 200 when requests can be served, be it without a part that fails."""
-        return JSONResponse({"status": "ready", "degraded": self._parts.read_troubles()})
+        """Answer 200 when requests are welcome, be it without a part that fails; else 503."""
+        is_draining = self._parts.drain.is_under_way
+        page = {
+            "status": "draining" if is_draining else "ready",
+            "degraded": self._parts.read_troubles(),
+        }
+        return JSONResponse(page, _UNAVAILABLE if is_draining else _OK)
 
     async def metrics(self, request: Request) -> Response:
         """Answer with the metrics of all workers."""

@@ -137,11 +137,12 @@ class Flight:
         self._wake()
         if self._readers or self.end is not None or self._writer is None:
             return
-        if not (self.kept_whole and self._end_announced()):
+        if not (self.kept_whole and self.end_announced()):
             self.stopped = True
             self._writer.cancel()
 
-    def _end_announced(self) -> bool:
+    def end_announced(self) -> bool:
+        """Return whether the last event of a stream is there. Only while ``kept_whole``."""
         return b"".join(self._chunks[-2:]).rstrip().endswith(_LAST_EVENT)
 
     def chunk(self, index: int) -> bytes | None:
@@ -221,6 +222,18 @@ class Reader:
                 raise flight.end.error
             else:
                 return
+
+    async def pieces(self, at_least_bytes: int) -> AsyncIterator[bytes]:
+        """As `chunks`, but what has come meanwhile is one piece, up to about that size."""
+        flight = self._flight
+        async for chunk in self.chunks():
+            parts, size = [chunk], len(chunk)
+            while size < at_least_bytes and (more := flight.chunk(self.position)) is not None:
+                self.position += 1
+                parts.append(more)
+                size += len(more)
+            flight.has_read()
+            yield b"".join(parts)
 
     async def landed(self) -> Landed:
         """Wait for the end, without taking the body.

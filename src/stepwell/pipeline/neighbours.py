@@ -16,63 +16,31 @@ import struct
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
-from enum import Enum, auto
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from stepwell.core.entry import SourceValue
-from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamError, UpstreamTimeout
-from stepwell.core.names import CacheKey, Form, Position
-from stepwell.pipeline.flight import Crashed, Flight, Head, Landed
+from stepwell.core.names import CacheKey
+from stepwell.pipeline.circle import Followed, Lead, Leader
+from stepwell.pipeline.flight import Flight
+from stepwell.pipeline.frames import Frame, Kind, Torn, Wanted, hand_over, take_over, wanted_for
+from stepwell.pipeline.leg import BorrowedLeg
 
 _MAX_SOCKET_PATH = 100
 """Of the 108 bytes that `sockaddr_un` has on Linux, 104 on macOS."""
 
-_LENGTH = struct.Struct("!cI")
+_LENGTH = struct.Struct("!I")
 _MAX_FRAME_BYTES = 64 << 20
-
-_WANTED = b"W"
-_HEAD, _DATA, _END, _ERROR, _NOT_HERE, _OUTDATED = b"H", b"D", b"E", b"X", b"N", b"O"
-
-
-class Followed(Enum):
-    """How following another worker's flight went."""
-
-    TO_THE_END = auto()
-    """The reply is in the flight, whole."""
-    NOT_THERE = auto()
-    """The holder has landed, or not yet begun; ask for the lock again."""
-    LOST = auto()
-    """The holder failed or died, before anything was handed on."""
-    OUTDATED = auto()
-    """The holder asked before an invalidation, or under another value of a source."""
-
-
-class _Wanted(msgspec.Struct, array_like=True):
-    key: bytes
-    last_invalidation: int
-    sources: tuple[tuple[str, str], ...]
-
-
-class _Head(msgspec.Struct, array_like=True):
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    form: Form
-
-
-class _Failure(msgspec.Struct, array_like=True):
-    upstream: str
-    message: str
-    late: bool
 
 
 class Neighbours:
     """The other workers that share a data directory.
 
-    One event loop. `claim` and `release` cost a system call each, some 2 us.
+    One event loop. To claim and to release cost a system call each, some 2 us.
     """
 
     def __init__(self, directory: Path, find: Callable[[CacheKey], Flight | None]) -> None:
@@ -111,12 +79,17 @@ class Neighbours:
             os.close(self._locks)
             self._locks = -1
 
-    def claim(self, key: CacheKey) -> int | None:
-        """Take the right to fly ``key``; else return the process that has it.
+    async def claim(self, key: CacheKey) -> Lead | Leader:
+        """As `Circle.claim`."""
+        holder = self._lock(key)
+        if holder is None:
+            return Lead(partial(self._release, key))
+        return SocketLeader(self._socket_of(holder), key)
 
-        Returns:
-            ``None``: it is ours until `release`. A process number otherwise, 0 if it cannot be
-            told (another PID namespace).
+    def _lock(self, key: CacheKey) -> int | None:
+        """Take the lock of ``key``; else return the process that has it.
+
+        0 if that cannot be told (another PID namespace).
         """
         offset = _offset(key)
         while True:
@@ -130,8 +103,8 @@ class Neighbours:
             self._claims[offset] += 1
             return None
 
-    def release(self, key: CacheKey) -> None:
-        """Give up the right to fly ``key``, as often as it was claimed."""
+    def _release(self, key: CacheKey) -> None:
+        """Let the lock of ``key`` go, as often as it was taken."""
         offset = _offset(key)
         self._claims[offset] -= 1
         if self._claims[offset] > 0:
@@ -140,44 +113,19 @@ class Neighbours:
         if self._locks >= 0:
             fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, offset)
 
-    async def follow(
-        self, holder: int, key: CacheKey, flight: Flight, *, patience_seconds: float
-    ) -> Followed:
-        """Write another worker's reply into ``flight``, as it comes.
-
-        One that has not begun after ``patience_seconds`` counts as not there.
-        """
-        try:
-            reader, writer = await asyncio.open_unix_connection(self._socket_of(holder))
-        except OSError:
-            return Followed.NOT_THERE
-        try:
-            await _send(writer, _WANTED, _wanted(key, flight))
-            async with asyncio.timeout(patience_seconds) as patience:
-                return await _copy(reader, flight, patience)
-        except TimeoutError:
-            return Followed.NOT_THERE
-        except (OSError, asyncio.IncompleteReadError, msgspec.DecodeError):
-            if flight.head is None:
-                return Followed.LOST
-            error = UpstreamBroken("The worker that made the call has died.", upstream="")
-            flight.finish(Crashed(error))
-            return Followed.TO_THE_END
-        finally:
-            writer.close()
-
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Send another worker the reply it asks for."""
+        """Send another worker the reply it asks for, unless it hangs up."""
         try:
-            _, body = await _receive(reader)
-            wanted = msgspec.msgpack.decode(body, type=_Wanted)
+            wanted = msgspec.msgpack.decode(await _receive_bytes(reader), type=Wanted)
             flight = self._find(CacheKey(wanted.key))
-            if flight is None:
-                await _send(writer, _NOT_HERE, b"")
-            elif not _suits(flight, wanted):
-                await _send(writer, _OUTDATED, b"")
-            else:
-                await _send_while_read(flight, reader, writer)
+            sending = asyncio.ensure_future(hand_over(flight, wanted, partial(_send, writer)))
+            leaving = asyncio.ensure_future(reader.read(1))
+            try:
+                await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                sending.cancel()
+                leaving.cancel()
+                await asyncio.gather(sending, leaving, return_exceptions=True)
         except (OSError, asyncio.IncompleteReadError, msgspec.DecodeError):
             pass  # It has left, or died; it will not miss the rest.
         finally:
@@ -187,90 +135,50 @@ class Neighbours:
         return str(self._sockets / f"{process}.sock")
 
 
-def _wanted(key: CacheKey, flight: Flight) -> bytes:
-    made = flight.made
-    sources = tuple((source.name, source.value) for source in made.sources)
-    return msgspec.msgpack.encode(_Wanted(key, made.last_invalidation, sources))
+@dataclass(frozen=True, slots=True)
+class SocketLeader:
+    """Another worker that makes a call."""
+
+    socket: str
+    key: CacheKey
+
+    async def follow(self, leg: BorrowedLeg, *, patience_seconds: float) -> Followed:
+        """As `Leader.follow`."""
+        try:
+            reader, writer = await asyncio.open_unix_connection(self.socket)
+        except OSError:
+            return Followed.NOT_THERE
+        try:
+            wanted = msgspec.msgpack.encode(wanted_for(self.key, leg.made))
+            writer.write(_LENGTH.pack(len(wanted)) + wanted)
+            return await take_over(_frames(reader, patience_seconds), leg)
+        except TimeoutError:
+            return Followed.NOT_THERE
+        finally:
+            writer.close()
 
 
-def _suits(flight: Flight, wanted: _Wanted) -> bool:
-    sources = tuple(SourceValue(name, value) for name, value in wanted.sources)
-    return flight.made.suits(Position(wanted.last_invalidation), sources)
+async def _frames(reader: asyncio.StreamReader, patience_seconds: float) -> AsyncGenerator[Frame]:
+    """Yield what a worker sends. Raises `TimeoutError` if it does not begin in time."""
+    try:
+        async with asyncio.timeout(patience_seconds):
+            frame = await _receive_bytes(reader)
+        while True:
+            yield Kind(chr(frame[0])), frame[1:]
+            frame = await _receive_bytes(reader)
+    except (ConnectionError, asyncio.IncompleteReadError, ValueError, IndexError) as error:
+        raise Torn from error
 
 
-async def _receive(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """Return the kind and the body of the next frame."""
-    kind, length = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+async def _receive_bytes(reader: asyncio.StreamReader) -> bytes:
+    (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
     if length > _MAX_FRAME_BYTES:
-        raise OSError("a frame is too long")
-    return kind, await reader.readexactly(length)
+        raise ConnectionError("a frame is too long")
+    return await reader.readexactly(length)
 
 
-async def _copy(
-    reader: asyncio.StreamReader, flight: Flight, patience: asyncio.Timeout
-) -> Followed:
-    while True:
-        kind, body = await _receive(reader)
-        match kind:
-            case b"H":
-                patience.reschedule(None)
-                head = msgspec.msgpack.decode(body, type=_Head)
-                flight.begin(Head(head.status, head.headers, head.form))
-            case b"D":
-                await flight.extend(body)
-            case b"E":
-                flight.finish(Landed(None))
-                return Followed.TO_THE_END
-            case b"X":
-                return _fail(msgspec.msgpack.decode(body, type=_Failure), flight)
-            case b"O":
-                return Followed.OUTDATED
-            case _:
-                return Followed.NOT_THERE
-
-
-def _fail(failure: _Failure, flight: Flight) -> Followed:
-    if flight.head is None:
-        return Followed.LOST
-    kind = UpstreamTimeout if failure.late else UpstreamBroken
-    flight.finish(Crashed(kind(failure.message, upstream=failure.upstream)))
-    return Followed.TO_THE_END
-
-
-async def _send_while_read(
-    flight: Flight, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
-    """Send a flight until its end, or until the other worker hangs up."""
-    sending = asyncio.ensure_future(_send_flight(flight, writer))
-    leaving = asyncio.ensure_future(reader.read(1))
-    try:
-        await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        sending.cancel()
-        leaving.cancel()
-        await asyncio.gather(sending, leaving, return_exceptions=True)
-
-
-async def _send_flight(flight: Flight, writer: asyncio.StreamWriter) -> None:
-    reader = flight.join()
-    try:
-        head = await reader.head()
-        shown = _Head(head.status, head.headers, head.form)
-        await _send(writer, _HEAD, msgspec.msgpack.encode(shown))
-        async for chunk in reader.chunks():
-            await _send(writer, _DATA, chunk)
-        await _send(writer, _END, b"")
-    except UpstreamError as error:
-        failure = _Failure(error.upstream, str(error), isinstance(error, UpstreamTimeout))
-        await _send(writer, _ERROR, msgspec.msgpack.encode(failure))
-    except RequestError:
-        await _send(writer, _NOT_HERE, b"")  # The fault of who asked here; the other may do better.
-    finally:
-        reader.leave()
-
-
-async def _send(writer: asyncio.StreamWriter, kind: bytes, body: bytes) -> None:
-    writer.write(_LENGTH.pack(kind, len(body)) + body)
+async def _send(writer: asyncio.StreamWriter, kind: Kind, body: bytes) -> None:
+    writer.write(_LENGTH.pack(len(kind) + len(body)) + kind.encode() + body)
     await writer.drain()
 
 

@@ -1,6 +1,11 @@
 """How a change of the feed is written down, sealed like an entry.
 
 A damaged invalidation must never pass for another, so the words are under a checksum too.
+
+Gateways of two versions may follow one feed. One that cannot read a message must forget all that it
+holds, so `VERSION` is a number of its own, and seldom changes: what is added at a message's end is
+passed over by those who do not know it. That may be done where passing over it errs on the safe
+side, as an invalidation that means more does. A new kind of message, or another meaning, raises it.
 """
 
 import msgspec
@@ -12,8 +17,10 @@ from stepwell.core.judgement import Judgement, Verdict
 from stepwell.core.names import CacheKey, Namespace, PairId, Position
 from stepwell.stores.record import seal, unseal
 
+VERSION = 2
 
-class _Selector(msgspec.Struct, array_like=True, tag="invalidated", forbid_unknown_fields=True):
+
+class _Selector(msgspec.Struct, array_like=True, tag="invalidated"):
     namespace: bytes | None
     key: bytes | None
     model: str | None
@@ -21,17 +28,17 @@ class _Selector(msgspec.Struct, array_like=True, tag="invalidated", forbid_unkno
     tag: str | None
 
 
-class _Key(msgspec.Struct, array_like=True, tag="replaced", forbid_unknown_fields=True):
+class _Key(msgspec.Struct, array_like=True, tag="replaced"):
     key: bytes
 
 
-class _Source(msgspec.Struct, array_like=True, tag="source", forbid_unknown_fields=True):
+class _Source(msgspec.Struct, array_like=True, tag="source"):
     namespace: bytes
     name: str
     value: str
 
 
-class _Judgement(msgspec.Struct, array_like=True, tag="judged", forbid_unknown_fields=True):
+class _Judgement(msgspec.Struct, array_like=True, tag="judged"):
     pair: bytes
     key: bytes
     similarity: float
@@ -89,7 +96,7 @@ def read_message(position: int, message: bytes) -> Change:
     """
     at = Position(position)
     try:
-        said = _decoder.decode(unseal(message))
+        said = _decoder.decode(unseal(message, VERSION))
     except (msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
         raise CorruptEntry(f"a message is whole but says nothing known: {error}") from error
     match said:
@@ -115,4 +122,4 @@ def _selector(said: _Selector) -> Selector:
 
 
 def _written(message: _Message) -> bytes:
-    return seal(_encoder.encode(message))
+    return seal(_encoder.encode(message), VERSION)

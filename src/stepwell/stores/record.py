@@ -9,8 +9,9 @@ CRC-32 because it finds every error burst of up to 32 bits, so any flipped byte,
 and costs a fraction of a cryptographic digest. It guards against failing disks and torn writes,
 not against people: whoever can write the file could write a matching digest as well.
 
-A change of this format changes `VERSION` and with it the name of every file that holds records,
-so that two versions of the package never read each other's.
+A change of this format changes `VERSION`. On disk the name of every file that holds records changes
+with it. Where two versions of the package share a store, what one cannot read is not there for it,
+and stays.
 """
 
 import struct
@@ -56,25 +57,26 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Record)
 
 
-def seal(payload: bytes) -> bytes:
-    """Return ``payload`` behind a header by which `unseal` tells damage."""
-    return _HEADER.pack(MAGIC, VERSION, zlib.crc32(payload)) + payload
+def seal(payload: bytes, version: int) -> bytes:
+    """Return ``payload`` behind a header by which `unseal` tells damage, and other versions."""
+    return _HEADER.pack(MAGIC, version, zlib.crc32(payload)) + payload
 
 
-def unseal(record: bytes) -> memoryview:
-    """Return what was sealed, without a copy.
+def unseal(record: bytes, version: int) -> memoryview:
+    """Return what was sealed in this version, without a copy.
 
     Raises:
-        CorruptEntry: Not a record, damaged, cut short, or of another version.
+        CorruptEntry: Not a record, damaged, or cut short.
+        OtherVersion: Of another version.
     """
     if len(record) < _HEADER.size:
         raise CorruptEntry(f"a record of {len(record)} bytes is shorter than its header")
-    magic, version, checksum = _HEADER.unpack_from(record)
+    magic, written_in, checksum = _HEADER.unpack_from(record)
     payload = memoryview(record)[_HEADER.size :]
     if magic != MAGIC:
         raise CorruptEntry("not a record: it does not start with the magic bytes")
-    if version != VERSION:
-        raise OtherVersion(f"record version {version}; this code reads version {VERSION}")
+    if written_in != version:
+        raise OtherVersion(f"record version {written_in}; this code reads version {version}")
     if zlib.crc32(payload) != checksum:
         raise CorruptEntry("a record does not match its checksum")
     return payload
@@ -103,7 +105,8 @@ def encode(entry: Entry) -> bytes:
                 tags=entry.tags,
                 phrasing=_written(entry.phrasing),
             )
-        )
+        ),
+        VERSION,
     )
 
 
@@ -111,10 +114,11 @@ def decode(record: bytes) -> Entry:
     """Return the entry that `encode` wrote.
 
     Raises:
-        CorruptEntry: Not a record, damaged, cut short, or of another version.
+        CorruptEntry: Not a record, damaged, or cut short.
+        OtherVersion: Of another version.
     """
     try:
-        fields = _decoder.decode(unseal(record))
+        fields = _decoder.decode(unseal(record, VERSION))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CorruptEntry(f"a record is whole but not an entry: {error}") from error
     return Entry(

@@ -194,6 +194,13 @@ UNPRICED_TOKENS = Metric(
     "Tokens saved or spent on models the price table does not name: no money is counted for them.",
     ("account",),
 )
+LEADERS_LOST = Metric(
+    "stepwell_leaders_lost_total",
+    Kind.COUNTER,
+    "Calls made by another worker or machine, and read here too, whose maker was lost: before"
+    " anything of the reply was handed on, or midway. Others went on with them.",
+    ("when",),
+)
 STORED = Metric(
     "stepwell_stored_total",
     Kind.COUNTER,
@@ -270,7 +277,7 @@ CATALOGUE = (
     *(SAVED_TOKENS, SAVED_SECONDS, SAVED_MONEY, SPENT_TOKENS, SPENT_MONEY, UNPRICED_TOKENS),
     *(SEMANTIC_LOOKUPS, SEMANTIC_SECONDS, SEMANTIC_SIMILARITY, SEMANTIC_POINTS),
     *(JUDGED, NOT_JUDGED, WITHHELD, PRECISION),
-    *(UPSTREAM_SECONDS, UPSTREAM_FIRST_BYTE_SECONDS, UPSTREAM_ERRORS),
+    *(UPSTREAM_SECONDS, UPSTREAM_FIRST_BYTE_SECONDS, UPSTREAM_ERRORS, LEADERS_LOST),
     *(ENTRIES, BYTES, STORED, STORED_BYTES, FILL_REFUSED, EVICTIONS, EVICTED_BYTES),
     *(FAILURES, DEGRADED, WORKERS, BUILD_INFO),
 )

@@ -12,6 +12,7 @@ from stepwell.core.events import (
     HitJudged,
     HitNotJudged,
     HitWithheld,
+    LeaderLost,
     RequestEnded,
     Result,
     Resumed,
@@ -129,6 +130,8 @@ class Meters:
                 self._histograms[catalogue.SEMANTIC_SIMILARITY].at(outcome).observe(similarity)
             case HitJudged() | HitNotJudged() | HitWithheld():
                 self._count_judgement(event)
+            case LeaderLost(midway):
+                self._add(catalogue.LEADERS_LOST, 1, "midway" if midway else "before")
             case Degraded(component):
                 self._add(catalogue.FAILURES, 1, component)
             case Bypassed(part):

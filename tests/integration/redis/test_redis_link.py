@@ -189,6 +189,15 @@ async def test_a_pause_of_ours_makes_nobody_late(link: Link, server: Server) -> 
     assert await call == b"PONG"
 
 
+async def test_time_before_it_is_sent_is_not_the_servers(link: Link, server: Server) -> None:
+    """A turn of the loop in which much else is done may take longer than a reply."""
+    calls = [link.ask("PING", timeout_seconds=seconds) for seconds in (LONG, 5 * SHORT)]
+    time.sleep(10 * SHORT)  # noqa: ASYNC251
+    await server.read(2 * len(PING))
+    server.say(b"+one\r\n+two\r\n")
+    assert await asyncio.gather(*calls) == [b"one", b"two"]
+
+
 async def test_end_of_the_connection_is_told_to_all(link: Link, server: Server) -> None:
     """To those who wait, and to those who come."""
     calls = [link.ask("PING", timeout_seconds=LONG) for _ in range(2)]

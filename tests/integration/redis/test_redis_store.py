@@ -15,7 +15,7 @@ from support.redis_servers import Servers as Launcher
 
 from stepwell.core.changes import Invalidated, Lost, Replaced, SourceMoved
 from stepwell.core.clock import SystemClock
-from stepwell.core.entry import Arrived, Entry, Selector
+from stepwell.core.entry import UNKNOWN_VALUE, Arrived, Entry, Selector
 from stepwell.core.errors import CorruptEntry, CutOff, StoreFull, StoreUnavailable
 from stepwell.core.events import Event
 from stepwell.core.judgement import Verdict
@@ -110,7 +110,7 @@ async def test_a_damaged_record(open_store: OpenStore, server: RedisServer) -> N
         await store.get(entry.key)
     await store.put(entry)
     assert await store.get(entry.key) == entry
-    server.ask("SET", name, b"SWF9" + value[4:])
+    server.ask("SET", name, value[:3] + b"\xff" + value[4:])
     assert await store.get(entry.key) is None
     assert await store.count(Selector()) == 0
     assert server.ask("EXISTS", name) == 1
@@ -158,7 +158,7 @@ async def test_what_a_late_writer_wrote_is_never_served(
         late = replace(entry, as_of=one.position())
         await one.invalidate(selector)
         generation, heard_at = one._feed.generation, one._feed.heard_at
-        await one._entries.put(generation, late, facets_of(late), heard_at)
+        await one._entries.put(generation, late, facets_of(late), heard_at, b"")
         assert server.ask("KEYS", "tests:e:*")
         for store in (one, await open_store()):
             assert await store.get(entry.key) is None
@@ -194,6 +194,61 @@ async def test_sweeping_by_itself(open_store: OpenStore, monkeypatch: pytest.Mon
     (change,) = await read_until(other)
     assert isinstance(change, Invalidated)
     assert change.selector == Selector(tag="b")
+
+
+async def test_a_sweep_forgets_nothing_that_others_need(
+    open_store: OpenStore, server: RedisServer
+) -> None:
+    """As long as there are entries it cannot read, which others may still have to refuse."""
+    store = await open_store()
+    entry = fresh()
+    for selector in (Selector(key=entry.key), Selector(tag="a")):
+        await store.put(replace(entry, as_of=store.position()))
+        (name,) = server.ask("KEYS", "tests:e:*")
+        server.ask("SETRANGE", name, 3, b"\xff")  # written by a newer version
+        assert await store.invalidate(selector) == 0
+        await store.read()
+        await store._removal._sweep(store.position())
+        assert server.ask("ZCARD", FEED + b"epochs") == 1
+        server.ask("DEL", name)
+        await store._removal._sweep(store.position())
+        assert server.ask("ZCARD", FEED + b"epochs") == 0
+        await until(lambda: not len(store._feed.epochs))
+
+
+async def test_what_was_said_and_cannot_be_read(open_store: OpenStore, server: RedisServer) -> None:
+    """No answer is made under such a source's value; such a pair shares no answer."""
+    store, pair, tenant = await open_store(), PairId(bytes(range(16))), fresh().namespace
+    await store.move_source(tenant, "faq", "1")
+    await store.judge(make_judgement(pair, fresh().key, verdict=Verdict.RIGHT))
+    server.ask("HSET", FEED + b"sources", tenant + b"faq", b"of a newer version")
+    assert await store.source_values() == {(tenant, "faq"): UNKNOWN_VALUE}
+    for row in (b"2:of a newer version", b"of a newer version"):
+        server.ask("HSET", FEED + b"judgements", pair, row)
+        (judged,) = await store.judgements()
+        assert (judged.pair, judged.verdict) == (pair, Verdict.WRONG)
+
+
+async def test_an_older_version_writes_over_nothing(
+    open_store: OpenStore, server: RedisServer
+) -> None:
+    """What a newer one wrote stays; what is older, or damaged at its head, is written over."""
+    store, entry = await open_store(), fresh()
+    for offset, head, stays in (
+        (3, b"\x02", True),  # facets
+        (4, b"\xff", True),  # the record
+        (5, b"\x01", True),  # its higher byte: it has two
+        (3, b"\x00", False),
+        (4, b"\x01", False),
+        (0, b"?", False),
+    ):
+        await store.put(entry)
+        (name,) = server.ask("KEYS", "tests:e:*")
+        server.ask("SETRANGE", name, offset, head)
+        written = server.ask("GET", name)
+        assert await store.put(entry)
+        assert (server.ask("GET", name) == written) is stays
+        server.ask("DEL", name)
 
 
 async def test_emptied(open_store: OpenStore, server: RedisServer) -> None:

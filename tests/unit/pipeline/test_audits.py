@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import pytest
 from support.walk import (
@@ -30,11 +29,11 @@ from stepwell.core.names import CacheKey, Form, PairId
 from stepwell.exact.layer import ExactLayer
 from stepwell.keys.pair import pair_of
 from stepwell.pipeline.audits import MAX_AUDITS, AuditRules, Audits
+from stepwell.pipeline.circle import Lead
 from stepwell.pipeline.feedback import By, Feedback
 from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.hit_id import HitId
 from stepwell.pipeline.lookups import Lookups
-from stepwell.pipeline.neighbours import Neighbours
 from stepwell.pipeline.question import Question
 from stepwell.pipeline.renderings import Renderings
 from stepwell.pipeline.respondent import Respondents
@@ -105,17 +104,15 @@ class OneMatch:
 
 
 @dataclass
-class HandNeighbours:
+class HandCircle:
     """Other workers, one of which has just stored the answer."""
 
     exact: ExactLayer
     made: Entry
 
-    def claim(self, key: CacheKey) -> None:
+    async def claim(self, key: CacheKey) -> Lead:
         assert self.exact.keep(self.made)
-
-    def release(self, key: CacheKey) -> None:
-        """Nobody waits."""
+        return Lead(lambda: None)
 
 
 @dataclass
@@ -146,12 +143,11 @@ def make_walk(
     share: float = 0.0,
     draw: Callable[[], float] = lambda: 0.0,
     max_per_minute: int = 1_000,
-    neighbours: Callable[[ExactLayer], HandNeighbours | None] = lambda _: None,
+    beside: Callable[[ExactLayer], tuple[HandCircle, ...]] = lambda _: (),
 ) -> Walk:
     clock, events = HandClock(), Heard()
     exact = make_exact(clock, events)
-    beside = cast("Neighbours | None", neighbours(exact))
-    flights = Flights(exact, clock=clock, events=events, neighbours=beside)
+    flights = Flights(exact, clock=clock, events=events, circles=beside(exact))
     judge, judgements = HandJudge(), HandJudgements()
     feedback = Feedback(exact, judgements, judgements, clock=clock, events=events)
     rules = AuditRules(share, max_per_minute, 0.05, draw)
@@ -477,7 +473,7 @@ async def test_a_question_is_judged_once_at_a_time() -> None:
 async def test_an_answer_another_worker_made_is_judged_there() -> None:
     """It withheld the same hit."""
     made = make_entry("asked", body=completion("New."), created_at=1_000.0, phrasing=ASKED)
-    walk = make_walk(neighbours=lambda exact: HandNeighbours(exact, made))
+    walk = make_walk(beside=lambda exact: (HandCircle(exact, made),))
     served = await walk.ask(shadowed())
     await settle()
     assert (served.result, served.body) == (Result.COLLAPSED, completion("New."))

@@ -1,8 +1,11 @@
 """A flight among workers: who makes the call, and what happens when the neighbour's goes wrong."""
 
 import asyncio
+import json
+import re
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from support.walk import (
@@ -22,20 +25,23 @@ from support.walk import (
 
 from stepwell.core.entry import SourceValue
 from stepwell.core.errors import UpstreamBroken
+from stepwell.core.events import LeaderLost
 from stepwell.core.names import CacheKey, Form, Position
 from stepwell.exact.layer import ExactLayer
+from stepwell.pipeline.circle import Followed, Lead
 from stepwell.pipeline.flight import Crashed, Flight, Head, Landed
 from stepwell.pipeline.flights import Flights
-from stepwell.pipeline.neighbours import Followed, Neighbours
+from stepwell.pipeline.leg import BorrowedLeg
 from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import make_entry, make_namespace
+from stepwell.wire import chat
 from stepwell.wire.controls import Directives
 from stepwell.wire.shape import Shape
 
 ANSWER = completion()
 
 
-class HandNeighbours(Neighbours):
+class HandCircle:
     """Another worker that does as the test says; no process, no lock."""
 
     def __init__(self, clock: HandClock) -> None:
@@ -43,28 +49,30 @@ class HandNeighbours(Neighbours):
         """What following comes to, in order; when there is no more, the key is ours."""
         self.claimed: list[CacheKey] = []
         self.released: list[CacheKey] = []
+        self.told: list[bytes] = []
+        """What is handed on of a stream before its leader is lost."""
         self.seconds_each = 0.0
         """How long each attempt takes."""
         self._clock = clock
 
-    def claim(self, key: CacheKey) -> int | None:
+    async def claim(self, key: CacheKey) -> "Lead | HandCircle":
         if self.says:
-            return 1
+            return self
         self.claimed.append(key)
-        return None
+        return Lead(partial(self.released.append, key))
 
-    def release(self, key: CacheKey) -> None:
-        self.released.append(key)
-
-    async def follow(
-        self, holder: int, key: CacheKey, flight: Flight, *, patience_seconds: float
-    ) -> Followed:
+    async def follow(self, leg: BorrowedLeg, *, patience_seconds: float) -> Followed:
         self._clock.seconds += self.seconds_each
         followed = self.says.popleft()
+        if self.told:
+            leg.begin(Head(200, (), Form.SSE))
+            for event in self.told:
+                await leg.extend(event)
+            self.told = []
         if followed is Followed.TO_THE_END:
-            flight.begin(Head(200, (), Form.JSON))
-            await flight.extend(ANSWER)
-            flight.finish(Landed(None))
+            leg.begin(Head(200, (), Form.JSON))
+            await leg.extend(ANSWER)
+            await leg.land()
         return followed
 
 
@@ -74,7 +82,8 @@ class Air:
 
     clock: HandClock
     exact: ExactLayer
-    neighbours: HandNeighbours
+    circle: HandCircle
+    events: Heard
     flights: Flights
     upstream: HandUpstream
 
@@ -89,11 +98,9 @@ def air() -> Air:
     """Flights of a worker that has a neighbour."""
     clock, events = HandClock(), Heard()
     exact = make_exact(clock, events)
-    neighbours = HandNeighbours(clock)
-    flights = Flights(
-        exact, clock=clock, events=events, neighbours=neighbours, max_wait_seconds=10.0
-    )
-    return Air(clock, exact, neighbours, flights, HandUpstream())
+    circle = HandCircle(clock)
+    flights = Flights(exact, clock=clock, events=events, circles=(circle,), max_wait_seconds=10.0)
+    return Air(clock, exact, circle, events, flights, HandUpstream())
 
 
 KEY = key_of(make_question())
@@ -103,12 +110,12 @@ async def test_who_has_the_key_makes_the_call(air: Air) -> None:
     """And lets the key go when the answer is stored."""
     flight = air.launch()
     await settle()
-    assert air.neighbours.claimed == [KEY]
-    assert air.neighbours.released == []
+    assert air.circle.claimed == [KEY]
+    assert air.circle.released == []
     air.upstream.reply(ANSWER)
     await flight.join().landed()
     await settle()
-    assert (air.neighbours.released, flight.borrowed, len(air.flights)) == ([KEY], False, 0)
+    assert (air.circle.released, flight.borrowed, len(air.flights)) == ([KEY], False, 0)
 
 
 async def test_a_key_is_let_go_however_the_call_ends(air: Air) -> None:
@@ -122,12 +129,12 @@ async def test_a_key_is_let_go_however_the_call_ends(air: Air) -> None:
     await settle()
     assert isinstance(failing.end, Crashed)
     assert isinstance(stopped.end, Crashed)
-    assert air.neighbours.released == [KEY, KEY]
+    assert air.circle.released == [KEY, KEY]
 
 
 async def test_a_neighbours_call_is_read(air: Air) -> None:
     """None of our own, and none of ours for others to read."""
-    air.neighbours.says.append(Followed.TO_THE_END)
+    air.circle.says.append(Followed.TO_THE_END)
     flight = air.launch()
     assert await flight.join().landed() == Landed(None)
     assert (flight.body(), flight.borrowed) == (ANSWER, True)
@@ -136,7 +143,7 @@ async def test_a_neighbours_call_is_read(air: Air) -> None:
 
 async def test_what_the_neighbour_has_just_stored_is_used(air: Air) -> None:
     """It was not there when the layers were asked, and is when the key is ours."""
-    air.neighbours.says.append(Followed.NOT_THERE)
+    air.circle.says.append(Followed.NOT_THERE)
     flight = air.launch()
     entry = make_entry(body=ANSWER)
     assert air.exact.keep(entry)
@@ -145,7 +152,7 @@ async def test_what_the_neighbour_has_just_stored_is_used(air: Air) -> None:
     assert flight.head == Head(200, (("content-type", "application/json"),), Form.JSON)
     assert air.upstream.calls == []
     await settle()
-    assert air.neighbours.released == [KEY]
+    assert air.circle.released == [KEY]
 
 
 @pytest.mark.parametrize(
@@ -175,15 +182,19 @@ async def test_what_is_there_but_does_not_do_is_asked_for(
     ("says", "calls"),
     [
         ([Followed.NOT_THERE] * 3, 1),
-        ([Followed.LOST], 1),
+        ([Followed.LOST] * 3, 1),
+        ([Followed.FAILED], 1),
+        ([Followed.UNREACHED], 1),
+        ([Followed.UNREACHED, Followed.TO_THE_END], 0),
+        ([Followed.UNREACHED, Followed.UNREACHED, Followed.TO_THE_END], 1),
         ([Followed.OUTDATED, Followed.NOT_THERE], 1),
-        ([Followed.LOST, Followed.TO_THE_END], 0),
+        ([Followed.LOST, Followed.FAILED, Followed.TO_THE_END], 0),
     ],
     ids=str,
 )
 async def test_another_way_to_an_answer(air: Air, says: list[Followed], calls: int) -> None:
     """A neighbour without the answer, or that failed once, costs a call at most."""
-    air.neighbours.says.extend(says)
+    air.circle.says.extend(says)
     flight = air.launch()
     if calls:
         await air.upstream.wait_for_calls(1)
@@ -195,7 +206,7 @@ async def test_another_way_to_an_answer(air: Air, says: list[Followed], calls: i
 
 async def test_two_neighbours_that_fail_are_a_failure(air: Air) -> None:
     """Whoever asks a third time is a request of its own."""
-    air.neighbours.says.extend([Followed.LOST, Followed.LOST])
+    air.circle.says.extend([Followed.FAILED, Followed.FAILED])
     flight = air.launch()
     with pytest.raises(UpstreamBroken):
         await flight.join().landed()
@@ -204,12 +215,12 @@ async def test_two_neighbours_that_fail_are_a_failure(air: Air) -> None:
 
 async def test_nobody_waits_for_a_neighbour_for_ever(air: Air) -> None:
     """Past the time allowed the call is made without the key."""
-    air.neighbours.says.extend([Followed.NOT_THERE] * 100)
-    air.neighbours.seconds_each = 4.0
+    air.circle.says.extend([Followed.NOT_THERE] * 100)
+    air.circle.seconds_each = 4.0
     air.launch()
     await air.upstream.wait_for_calls(1)
-    assert len(air.neighbours.says) == 97
-    assert air.neighbours.claimed == []
+    assert len(air.circle.says) == 97
+    assert air.circle.claimed == []
 
 
 async def test_who_may_join(air: Air) -> None:
@@ -244,3 +255,70 @@ async def test_a_stream_is_asked_for_its_usage_only_if_it_may_be_stored(air: Air
         air.flights.launch(ask, may_fill=may_fill, share=False)
     await settle()
     assert [b"stream_options" in call.body for call in air.upstream.calls] == [True, False]
+
+
+def of_call(number: int, *words: str) -> list[bytes]:
+    """Return a stream under an id of its own."""
+    named = b'{"id":"%d",' % number
+    return [event.replace(b'{"choices"', named + b'"choices"') for event in stream_of(*words)]
+
+
+def chunks_of(body: bytes) -> list[object]:
+    return [json.loads(data) for data in re.findall(rb"data: (\{.*)", body)]
+
+
+async def test_a_stream_whose_leader_is_lost_is_gone_on_with(air: Air) -> None:
+    """By a call of our own, and is whole, under the first one's id; then it is stored."""
+    events = of_call(1, "a", "b", "c")
+    air.circle.says.append(Followed.LOST)
+    air.circle.told = events[:2]
+    flight = air.launch(STREAM_WITH_USAGE)
+    reader = flight.join()
+    await air.upstream.wait_for_calls(1)
+    air.upstream.reply(b"".join(of_call(2, "a", "b", "c")), form=Form.SSE)
+    landed = await reader.landed()
+    assert chunks_of(flight.body()) == chunks_of(b"".join(events))
+    assert landed.entry is not None
+    assert landed.entry.answer.body == flight.body()
+    assert not flight.borrowed
+    assert air.events.of(LeaderLost) == [LeaderLost(midway=True)]
+
+
+async def test_a_stream_that_cannot_be_gone_on_with_has_broken(air: Air) -> None:
+    """The second call is answered otherwise: half of each would be a wrong answer."""
+    air.circle.says.append(Followed.LOST)
+    air.circle.told = of_call(1, "a", "b")[:3]
+    flight = air.launch(STREAM_WITH_USAGE)
+    await air.upstream.wait_for_calls(1)
+    air.upstream.reply(b"".join(of_call(2, "x", "y")), form=Form.SSE)
+    with pytest.raises(UpstreamBroken, match="cannot be gone on with"):
+        await flight.join().landed()
+    await settle()
+    assert air.circle.released == [KEY]
+    assert not air.exact.holds(KEY)
+
+
+async def test_what_was_stored_goes_on_for_a_leader_that_was_lost(air: Air) -> None:
+    """It had the answer, and died before it said so."""
+    events = of_call(1, "a", "b", "c")
+    air.circle.says.append(Followed.LOST)
+    air.circle.told = events[:2]
+    entry = make_entry(body=b"".join(of_call(2, "a", "b", "c")), form=Form.SSE)
+    flight = air.launch(STREAM_WITH_USAGE)
+    assert air.exact.keep(entry)
+    assert await flight.join().landed() == Landed(entry)
+    assert chunks_of(flight.body()) == chunks_of(b"".join(events))
+    assert air.upstream.calls == []
+
+
+async def test_a_stream_is_gone_on_with_by_what_is_none(air: Air) -> None:
+    """Who asks next, or asked and stored it, wanted the other form."""
+    air.circle.says.append(Followed.LOST)
+    air.circle.told = of_call(1, "Y")[:2]
+    flight = air.launch(STREAM_WITH_USAGE)
+    assert air.exact.keep(make_entry(body=completion("Yes.")))
+    landed = await flight.join().landed()
+    assert landed.entry is not None
+    assert chat.assemble(flight.body())["choices"][0]["message"]["content"] == "Yes."
+    assert flight.body().count(b'"role"') == 1
+    assert air.upstream.calls == []

@@ -13,10 +13,12 @@ import pytest
 
 from stepwell.core.entry import SourceValue
 from stepwell.core.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
-from stepwell.core.names import CacheKey, Form, Position
+from stepwell.core.names import CacheKey, Endpoint, Form, Position
+from stepwell.pipeline.circle import Followed, Lead
 from stepwell.pipeline.fill import Made
 from stepwell.pipeline.flight import Crashed, Flight, Head, Landed
-from stepwell.pipeline.neighbours import Followed, Neighbours
+from stepwell.pipeline.leg import BorrowedLeg
+from stepwell.pipeline.neighbours import Neighbours, SocketLeader
 from stepwell.testing.entries import make_key
 
 KEY = make_key("question")
@@ -29,28 +31,34 @@ from pathlib import Path
 from stepwell.core.entry import SourceValue
 from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamTimeout
 from stepwell.core.names import Form, Position
+from stepwell.pipeline.circle import Lead
 from stepwell.pipeline.fill import Made
 from stepwell.pipeline.flight import Crashed, Flight, Head, Landed
 from stepwell.pipeline.neighbours import Neighbours
 from stepwell.testing.entries import make_key
 
 MADE = Made(Position(5), (SourceValue("faq", "v1"),), Position(3))
-flights = {}
+flights, leads = {}, {}
 
 async def obey(neighbours, verb, name, word):
     key = make_key(name)
     flight = flights.get(key)
     match verb:
         case "claim":
-            return neighbours.claim(key)
+            turn = await neighbours.claim(key)
+            if not isinstance(turn, Lead):
+                return Path(turn.socket).stem
+            leads[name] = turn
         case "release":
-            return neighbours.release(key)
+            leads.pop(name).release()
         case "fly":
             flights[key] = Flight(MADE, max_kept_bytes=2**30)
         case "begin":
             flight.begin(Head(int(word), (("x-request-id", "req_1"),), Form.SSE))
+        case "begin_json":
+            flight.begin(Head(int(word), (), Form.JSON))
         case "say":
-            await flight.extend(word.encode())
+            await flight.extend(word.replace("\\\\n", "\\n").replace("_", " ").encode())
         case "land":
             flight.finish(Landed(None))
         case "crash":
@@ -129,10 +137,21 @@ async def us(tmp_path: Path) -> AsyncIterator[Neighbours]:
 
 
 async def follow(
-    us: Neighbours, neighbour: Neighbour, flight: Flight, *, patience_seconds: float = 10
+    us: Neighbours, number: int, flight: Flight, *, patience_seconds: float = 10
 ) -> Followed:
-    """Read the neighbour's flight."""
-    return await us.follow(neighbour.number, KEY, flight, patience_seconds=patience_seconds)
+    """Read a neighbour's flight."""
+    leg = BorrowedLeg(flight, Endpoint.CHAT)
+    leader = SocketLeader(us._socket_of(number), KEY)
+    return await leader.follow(leg, patience_seconds=patience_seconds)
+
+
+async def claim(us: Neighbours, key: CacheKey = KEY) -> Lead | int:
+    """Return the lead, or the process that has it."""
+    turn = await us.claim(key)
+    if isinstance(turn, Lead):
+        return turn
+    assert isinstance(turn, SocketLeader)
+    return int(Path(turn.socket).stem)
 
 
 def make_flight(made: Made = MADE) -> Flight:
@@ -142,32 +161,34 @@ def make_flight(made: Made = MADE) -> Flight:
 
 async def test_one_process_flies_at_a_time(us: Neighbours, neighbour: Neighbour) -> None:
     """The other is told who does; keys do not get in each other's way."""
-    assert us.claim(KEY) is None
+    lead = await claim(us)
+    assert isinstance(lead, Lead)
     assert await neighbour.do("claim") == str(os.getpid())
     assert await neighbour.do("claim", name="another") == "None"
-    assert us.claim(make_key("another")) == neighbour.number
+    assert await claim(us, make_key("another")) == neighbour.number
 
-    us.release(KEY)
+    lead.release()
     assert await neighbour.do("claim") == "None"
-    assert us.claim(KEY) == neighbour.number
+    assert await claim(us) == neighbour.number
     await neighbour.do("release")
-    assert us.claim(KEY) is None
+    assert isinstance(await claim(us), Lead)
 
 
 async def test_a_dead_process_holds_nothing(us: Neighbours, neighbour: Neighbour) -> None:
     """However it died, and without anybody cleaning up."""
     await neighbour.do("claim")
-    assert us.claim(KEY) == neighbour.number
+    assert await claim(us) == neighbour.number
     await neighbour.kill()
-    assert us.claim(KEY) is None
+    assert isinstance(await claim(us), Lead)
 
 
 async def test_a_process_that_leaves_holds_nothing(us: Neighbours, neighbour: Neighbour) -> None:
     """Its locks go with it; leaving twice, and letting go after, do no harm."""
-    us.claim(KEY)
+    lead = await claim(us)
+    assert isinstance(lead, Lead)
     await us.aclose()
     await us.aclose()
-    us.release(KEY)
+    lead.release()
     assert await neighbour.do("claim") == "None"
 
 
@@ -175,17 +196,17 @@ async def test_a_flight_is_read_as_it_comes(us: Neighbours, neighbour: Neighbour
     """Head and chunks are here before the end is, and the whole reply in the end."""
     await neighbour.do("fly")
     flight = make_flight()
-    following = asyncio.create_task(follow(us, neighbour, flight))
+    following = asyncio.create_task(follow(us, neighbour.number, flight))
     reader = flight.join()
     await neighbour.do("begin", "201")
     assert await reader.head() == Head(201, (("x-request-id", "req_1"),), Form.SSE)
     chunks = reader.chunks()
     for word in ("one", "two"):
-        await neighbour.do("say", word)
-        assert await anext(chunks) == word.encode()
+        await neighbour.do("say", f"{word}\\n\\n")
+        assert await anext(chunks) == f"{word}\n\n".encode()
     await neighbour.do("land")
     assert await following is Followed.TO_THE_END
-    assert (flight.end, flight.body()) == (Landed(None), b"onetwo")
+    assert (flight.end, flight.body()) == (Landed(None), b"one\n\ntwo\n\n")
 
 
 async def test_a_flight_can_be_read_after_its_beginning(
@@ -194,19 +215,19 @@ async def test_a_flight_can_be_read_after_its_beginning(
     """From its first byte on, however late."""
     await neighbour.do("fly")
     await neighbour.do("begin", "200")
-    await neighbour.do("say", "early")
+    await neighbour.do("say", "early\\n\\n")
     flight = make_flight()
-    following = asyncio.create_task(follow(us, neighbour, flight))
-    assert await anext(flight.join().chunks()) == b"early"
+    following = asyncio.create_task(follow(us, neighbour.number, flight))
+    assert await anext(flight.join().chunks()) == b"early\n\n"
     await neighbour.do("land")
     assert await following is Followed.TO_THE_END
 
 
 async def test_a_flight_that_is_not_there(us: Neighbours, neighbour: Neighbour) -> None:
     """It has landed or not begun; or the process has no socket, or is not known."""
-    assert await follow(us, neighbour, make_flight()) is Followed.NOT_THERE
+    assert await follow(us, neighbour.number, make_flight()) is Followed.NOT_THERE
     for nobody in (0, 2**22 + 1):
-        followed = await us.follow(nobody, KEY, make_flight(), patience_seconds=10)
+        followed = await follow(us, nobody, make_flight())
         assert followed is Followed.NOT_THERE
 
 
@@ -225,20 +246,20 @@ async def test_a_flight_of_the_past_is_not_read(
     await neighbour.do("fly")
     await neighbour.do("begin", "200")
     flight = make_flight(made)
-    assert await follow(us, neighbour, flight) is Followed.OUTDATED
+    assert await follow(us, neighbour.number, flight) is Followed.OUTDATED
     assert flight.head is None
 
 
 @pytest.mark.parametrize("how", ["late", "broken"])
-async def test_a_flight_that_fails_before_it_began_is_lost(
+async def test_a_flight_that_fails_before_it_began(
     us: Neighbours, neighbour: Neighbour, how: str
 ) -> None:
     """Nothing was handed on, so it can be tried again."""
     await neighbour.do("fly")
     flight = make_flight()
-    following = asyncio.create_task(follow(us, neighbour, flight))
+    following = asyncio.create_task(follow(us, neighbour.number, flight))
     await neighbour.do("crash", how)
-    assert await following is Followed.LOST
+    assert await following is Followed.FAILED
     assert flight.end is None
 
 
@@ -247,7 +268,7 @@ async def test_a_flight_that_could_not_be_sent_is_no_flight(
 ) -> None:
     """What the other asked for cannot be sent; ours may be."""
     await neighbour.do("fly")
-    following = asyncio.create_task(follow(us, neighbour, make_flight()))
+    following = asyncio.create_task(follow(us, neighbour.number, make_flight()))
     await neighbour.do("crash", "unsendable")
     assert await following is Followed.NOT_THERE
 
@@ -259,7 +280,7 @@ async def test_a_flight_that_fails_later_fails_here_too(
     """In the same way, naming the same model server."""
     await neighbour.do("fly")
     flight = make_flight()
-    following = asyncio.create_task(follow(us, neighbour, flight))
+    following = asyncio.create_task(follow(us, neighbour.number, flight))
     await neighbour.do("begin", "200")
     await neighbour.do("crash", how)
     assert await following is Followed.TO_THE_END
@@ -275,30 +296,66 @@ async def readers(neighbour: Neighbour, count: int) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize(
+    ("status", "said", "comes"),
+    [
+        (None, None, Followed.LOST),
+        ("200", None, Followed.LOST),
+        ("200", "data:one\n\ndata:tw", Followed.LOST),
+        ("200", "data: [DONE]\n\n", Followed.TO_THE_END),
+        ("500", "data:one\n\n", Followed.TO_THE_END),
+    ],
+)
 async def test_a_process_that_dies_loses_its_flight(
-    us: Neighbours, neighbour: Neighbour, *, begun: bool
+    us: Neighbours, neighbour: Neighbour, status: str | None, said: str | None, comes: Followed
 ) -> None:
-    """Before it began it can be tried again; after, the reply is broken."""
+    """A stream can be gone on with, of whose events only whole ones were handed on."""
     await neighbour.do("fly")
     flight = make_flight()
-    following = asyncio.create_task(follow(us, neighbour, flight))
-    if begun:
-        await neighbour.do("begin", "200")
-        await flight.join().head()
+    following = asyncio.create_task(follow(us, neighbour.number, flight))
+    reader = flight.join()
+    if status:
+        await neighbour.do("begin", status)
+        await reader.head()
+    if said:
+        await neighbour.do("say", said.replace("\n", "\\n").replace(" ", "_"))
+        await anext(reader.chunks())
     await readers(neighbour, 1)
     await neighbour.kill()
-    assert await following is (Followed.TO_THE_END if begun else Followed.LOST)
-    assert isinstance(flight.end, Crashed) is begun
+    assert await following is comes
+    whole = (said or "")[: (said or "").rfind("\n") + 1]
+    assert flight.body() == whole.encode()
+    whole_end = Landed if said and "DONE" in said else Crashed
+    assert (flight.end is None) is (comes is Followed.LOST)
+    assert flight.end is None or isinstance(flight.end, whole_end)
+
+
+async def test_what_is_no_stream_is_held_back_until_it_is_whole(
+    us: Neighbours, neighbour: Neighbour
+) -> None:
+    """Half of it could not be gone on with."""
+    await neighbour.do("fly")
+    flight = make_flight()
+    following = asyncio.create_task(follow(us, neighbour.number, flight))
+    await neighbour.do("begin_json", "200")
+    await neighbour.do("say", "half")
+    await readers(neighbour, 1)
+    assert (flight.head, flight.body()) == (None, b"")
+    await neighbour.do("land")
+    assert await following is Followed.TO_THE_END
+    assert (flight.head, flight.body()) == (Head(200, (), Form.JSON), b"half")
 
 
 async def test_patience_is_for_the_beginning(us: Neighbours, neighbour: Neighbour) -> None:
     """A reply that does not begin in time is given up; one that has begun may take its time."""
     await neighbour.do("fly")
-    assert await follow(us, neighbour, make_flight(), patience_seconds=0.05) is Followed.NOT_THERE
+    assert (
+        await follow(us, neighbour.number, make_flight(), patience_seconds=0.05)
+        is Followed.NOT_THERE
+    )
     await neighbour.do("begin", "200")
     flight = make_flight()
-    following = asyncio.create_task(follow(us, neighbour, flight, patience_seconds=0.3))
+    following = asyncio.create_task(follow(us, neighbour.number, flight, patience_seconds=0.3))
     await flight.join().head()
     _, still_reading = await asyncio.wait((following,), timeout=0.4)
     assert still_reading
@@ -311,7 +368,7 @@ async def test_a_process_that_stops_reading_is_noticed(
 ) -> None:
     """Though nothing is sent: the last reader of a flight must be able to stop its call."""
     await neighbour.do("fly")
-    following = asyncio.create_task(follow(us, neighbour, make_flight()))
+    following = asyncio.create_task(follow(us, neighbour.number, make_flight()))
     await readers(neighbour, 1)
     following.cancel()
     await readers(neighbour, 0)
@@ -319,7 +376,7 @@ async def test_a_process_that_stops_reading_is_noticed(
 
 @pytest.mark.parametrize(
     "junk",
-    [b"", b"G", b"GET / HTTP/1.1\r\n\r\n", b"W\x00\x00\x00\x01\xff", b"W\xff\xff\xff\xff"],
+    [b"", b"G", b"GET / HTTP/1.1\r\n\r\n", b"\x00\x00\x00\x01\xff", b"\xff\xff\xff\xff"],
 )
 async def test_junk_does_no_harm(us: Neighbours, neighbour: Neighbour, junk: bytes) -> None:
     """Whoever sends it is hung up on; the next one is served."""
@@ -328,21 +385,20 @@ async def test_junk_does_no_harm(us: Neighbours, neighbour: Neighbour, junk: byt
     writer.write_eof()
     assert await reader.read() == b""
     writer.close()
-    assert await follow(us, neighbour, make_flight()) is Followed.NOT_THERE
+    assert await follow(us, neighbour.number, make_flight()) is Followed.NOT_THERE
 
 
 @pytest.mark.parametrize(
-    ("sent", "followed"),
+    "sent",
     [
-        (b"", Followed.LOST),
-        (b"H\x00\x00\x00\x01\xff", Followed.LOST),
-        (b"H\xff\xff\xff\xff", Followed.LOST),
-        (b"?\x00\x00\x00\x00", Followed.NOT_THERE),
+        b"",
+        b"\x00\x00\x00\x00",
+        b"\x00\x00\x00\x02H\xff",
+        b"\x00\x00\x00\x01?",
+        b"\xff\xff\xff\xffH",
     ],
 )
-async def test_a_reply_that_cannot_be_read_is_lost(
-    us: Neighbours, sent: bytes, followed: Followed
-) -> None:
+async def test_a_reply_that_cannot_be_read_is_lost(us: Neighbours, sent: bytes) -> None:
     """A worker of another version, perhaps: there are other ways to an answer."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -351,7 +407,7 @@ async def test_a_reply_that_cannot_be_read_is_lost(
 
     server = await asyncio.start_unix_server(answer, us._socket_of(1))
     async with server:
-        assert await us.follow(1, KEY, make_flight(), patience_seconds=10) is followed
+        assert await follow(us, 1, make_flight()) is Followed.LOST
 
 
 async def test_a_long_path_is_no_obstacle(tmp_path: Path) -> None:
@@ -363,7 +419,7 @@ async def test_a_long_path_is_no_obstacle(tmp_path: Path) -> None:
         await neighbour.do("fly")
         await neighbour.do("crash", "late")
         flight = make_flight()
-        assert await follow(us, neighbour, flight) is Followed.LOST
+        assert await follow(us, neighbour.number, flight) is Followed.FAILED
         await us.aclose()
 
 
@@ -383,21 +439,24 @@ async def test_a_key_claimed_twice_is_let_go_at_the_second_release(tmp_path: Pat
     key = make_key("twice")
     mine = Neighbours(tmp_path, lambda _: None)
     try:
-        assert mine.claim(key) is None
-        assert mine.claim(key) is None
-        mine.release(key)
-        assert _claimed_by_another(tmp_path, key) == os.getpid()
-        mine.release(key)
+        leads = [await claim(mine, key), await claim(mine, key)]
+        for lead in leads:
+            assert isinstance(lead, Lead)
+            assert _claimed_by_another(tmp_path, key) == os.getpid()
+            lead.release()
         assert _claimed_by_another(tmp_path, key) is None
     finally:
         await mine.aclose()
 
 
 def _claimed_by_another(directory: Path, key: CacheKey) -> int | None:
-    """Return what `Neighbours.claim` says in another process."""
+    """Return whom `Neighbours.claim` names in another process."""
     code = (
-        "import sys; from pathlib import Path; from stepwell.pipeline.neighbours import Neighbours;"
-        "print(Neighbours(Path(sys.argv[1]), lambda _: None).claim(bytes.fromhex(sys.argv[2])))"
+        "import asyncio, sys; from pathlib import Path;"
+        "from stepwell.pipeline.neighbours import Neighbours;"
+        "us = Neighbours(Path(sys.argv[1]), lambda _: None);"
+        "turn = asyncio.run(us.claim(bytes.fromhex(sys.argv[2])));"
+        "print(Path(turn.socket).stem if hasattr(turn, 'socket') else None)"
     )
     command = [sys.executable, "-c", code, str(directory), key.hex()]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -87,7 +87,7 @@ def test_foreign_bytes_are_refused(foreign: bytes) -> None:
 
 def test_newer_version_is_refused() -> None:
     """A whole record of a version to come is not read by guesswork, and the error says so."""
-    payload = bytes(unseal(GOLDEN))
+    payload = bytes(unseal(GOLDEN, VERSION))
     newer = struct.pack("<4sHI", MAGIC, VERSION + 1, zlib.crc32(payload)) + payload
     with pytest.raises(CorruptEntry, match="record version 3; this code reads version 2"):
         decode(newer)
@@ -99,15 +99,17 @@ def test_newer_version_is_refused() -> None:
         b"",
         b"\xc0",  # nil
         b"\x90",  # an empty array
-        bytes(unseal(GOLDEN)).replace("退".encode(), b"\xff\xff\xff"),  # a tag that is not UTF-8
-        bytes(unseal(GOLDEN)) + b"\xc0",
-        bytes(unseal(GOLDEN)).replace(b"chat/completions", b"chat/something!!"),
+        bytes(unseal(GOLDEN, VERSION)).replace(
+            "退".encode(), b"\xff\xff\xff"
+        ),  # a tag that is not UTF-8
+        bytes(unseal(GOLDEN, VERSION)) + b"\xc0",
+        bytes(unseal(GOLDEN, VERSION)).replace(b"chat/completions", b"chat/something!!"),
     ],
 )
 def test_sealed_but_not_an_entry(payload: bytes) -> None:
     """A correct checksum does not make an entry of what has not its shape."""
     with pytest.raises(CorruptEntry, match="whole but not an entry"):
-        decode(seal(payload))
+        decode(seal(payload, VERSION))
 
 
 def test_text_that_is_not_unicode_is_refused() -> None:

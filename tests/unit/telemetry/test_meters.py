@@ -10,6 +10,7 @@ from stepwell.core.events import (
     Event,
     Evicted,
     FillRefused,
+    LeaderLost,
     Result,
     StageTimed,
     Stored,
@@ -99,6 +100,8 @@ def test_reading_changes_nothing() -> None:
                 "stepwell_evicted_bytes_total tier=disk reason=capacity": 900,
             },
         ),
+        (LeaderLost(midway=True), {"stepwell_leaders_lost_total when=midway": 1}),
+        (LeaderLost(midway=False), {"stepwell_leaders_lost_total when=before": 1}),
         (
             Degraded("store.disk", "no space left"),
             {"stepwell_failures_total component=store.disk": 1},

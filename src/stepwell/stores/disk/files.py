@@ -9,8 +9,9 @@ from pathlib import Path
 from stepwell.core.errors import StoreUnavailable
 
 SCHEMA_VERSION = 2
-"""Stands in every file name. Raise it with the tables *and* with `stores.record.VERSION`: two
-versions of the package that run side by side then never share a file."""
+"""Stands in every file name. Raise it with the tables, `stores.record.VERSION` and
+`stores.messages.VERSION`: two versions of the package that run side by side then never share a
+file."""
 
 KEPT_CORRUPT = 2
 """How many broken files are kept for whoever wants to know what happened."""

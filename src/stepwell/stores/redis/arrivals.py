@@ -6,7 +6,7 @@ from typing import Protocol
 
 from stepwell.core.entry import Arrived, Entry
 from stepwell.core.names import Arrival, CacheKey
-from stepwell.stores.redis.entries import Seen
+from stepwell.stores.redis.entries import Page
 from stepwell.stores.redis.layout import Layout
 from stepwell.stores.redis.replies import integer, stream_entries
 from stepwell.stores.redis.scripts import ARRIVED, Asked
@@ -19,7 +19,7 @@ _BEHIND_THE_FIRST = 1
 class Walked(Protocol):
     """Where the entries are; `stepwell.stores.redis.entries.Entries`."""
 
-    def walk(self, generation: bytes) -> AsyncIterator[list[Seen]]:
+    def walk(self, generation: bytes) -> AsyncIterator[Page]:
         """Yield all entries."""
         ...
 
@@ -37,7 +37,7 @@ class Arrivals:
         self._page = Arrival(0)
         """Of the walk under way."""
         self._rest: list[Arrived] = []
-        self._walk: AsyncIterator[list[Seen]] | None = None
+        self._walk: AsyncIterator[Page] | None = None
         self._behind = Arrival(0)
         """Where to go on after the walk: how far the stream was when it began."""
 
@@ -85,7 +85,7 @@ class Arrivals:
         return found, Arrival(last + _BEHIND_THE_FIRST)
 
     async def _from_walk(
-        self, walk: AsyncIterator[list[Seen]], at_most: int
+        self, walk: AsyncIterator[Page], at_most: int
     ) -> tuple[Sequence[Arrived], Arrival]:
         while len(self._rest) < at_most:
             page = await anext(walk, None)
@@ -94,7 +94,9 @@ class Arrivals:
                 found, self._rest = self._rest, []
                 return found, self._behind
             self._rest += [
-                Arrived(seen.key, seen.facets.expires_at) for seen in page if seen.facets.is_phrased
+                Arrived(seen.key, seen.facets.expires_at)
+                for seen in page.seen
+                if seen.facets.is_phrased
             ]
         found, self._rest = self._rest[:at_most], self._rest[at_most:]
         self._page = Arrival(self._page - 1)

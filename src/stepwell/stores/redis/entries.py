@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from stepwell.core.clock import Clock
@@ -12,18 +13,22 @@ from stepwell.core.errors import CorruptEntry, OtherVersion
 from stepwell.core.names import CacheKey
 from stepwell.stores.record import decode, encode
 from stepwell.stores.redis.epochs import Epochs
-from stepwell.stores.redis.facets import MAX_BYTES, Facets, read_facets, write_facets
+from stepwell.stores.redis.facets import (
+    IDENTITY_BYTES,
+    MAX_BYTES,
+    Facets,
+    read_facets,
+    write_facets,
+)
 from stepwell.stores.redis.layout import Layout, key_of
 from stepwell.stores.redis.link import Reply, Word
 from stepwell.stores.redis.replies import integer, items, string
-from stepwell.stores.redis.scripts import PUT, REMOVE, Asked
+from stepwell.stores.redis.scripts import FENCED, LATE, OUTDATED, PUT, REMOVE, Asked
 
 _SCAN_COUNT = 500
 """Names a server is asked for at a time: half a millisecond in which it answers nobody else."""
 
 _SCAN_TIMEOUT_SECONDS = 2.0
-_IDENTITY_BYTES = 20
-"""How far a value tells one entry from another under its key: position and expiry are in it."""
 
 GRACE_SECONDS = 5
 """How long after the caller last heard the feed an entry may be written. A sweep looks again at
@@ -46,6 +51,30 @@ class Servers(Asked, Protocol):
         ...
 
 
+class Written(Enum):
+    """What became of an entry."""
+
+    ANEW = auto()
+    """It is there."""
+    IN_PLACE = auto()
+    """It is there, in place of another."""
+    LATE = auto()
+    """It is not: it came too late."""
+    FENCED = auto()
+    """It is not: the lease was lost, and others write."""
+    OUTDATED = auto()
+    """It is not: a newer version of this package has put its own there."""
+
+
+_WRITTEN = {
+    0: Written.ANEW,
+    1: Written.IN_PLACE,
+    LATE: Written.LATE,
+    FENCED: Written.FENCED,
+    OUTDATED: Written.OUTDATED,
+}
+
+
 class Seen(NamedTuple):
     """An entry that a walk has come by."""
 
@@ -53,6 +82,14 @@ class Seen(NamedTuple):
     facets: Facets
     beginning: bytes
     """How its value begins; for `Entries.remove`."""
+
+
+class Page(NamedTuple):
+    """Some of what a walk has come by."""
+
+    seen: list[Seen]
+    unreadable: int
+    """How many more there were that another version wrote, in a way this one cannot read."""
 
 
 class Entries:
@@ -85,8 +122,8 @@ class Entries:
             return None
 
     async def put(
-        self, generation: bytes, entry: Entry, facets: Facets, heard_at: int
-    ) -> bool | None:
+        self, generation: bytes, entry: Entry, facets: Facets, heard_at: int, token: bytes
+    ) -> Written:
         """Write ``entry``.
 
         Args:
@@ -94,9 +131,7 @@ class Entries:
             entry: What to write.
             facets: The entry's.
             heard_at: Second of the server's clock up to which the caller knows all invalidations.
-
-        Returns:
-            Whether it replaced another; ``None`` if it came too late to be written.
+            token: Of the lease under which it was made, if there was one.
 
         Raises:
             StoreError: It may not have been written.
@@ -104,12 +139,14 @@ class Entries:
         name = self._layout.entry(generation, entry.key)
         milliseconds = max(1, int((entry.keep_until - self._now()) * 1000))
         value = write_facets(facets) + encode(entry)
-        told = integer(
-            await PUT.run(self._servers, (name,), value, milliseconds, heard_at + GRACE_SECONDS)
+        told = await PUT.run(
+            self._servers,
+            (name, self._layout.lease(generation, entry.key)),
+            *(value, milliseconds, heard_at + GRACE_SECONDS, token),
         )
-        return None if told < 0 else bool(told)
+        return _WRITTEN[integer(told)]
 
-    async def walk(self, generation: bytes) -> AsyncIterator[list[Seen]]:
+    async def walk(self, generation: bytes) -> AsyncIterator[Page]:
         """Yield all entries of a generation, some hundred at a time; a few may come twice.
 
         Those that come or go meanwhile may be among them or not (``SCAN``). Costs the servers a
@@ -128,44 +165,48 @@ class Entries:
                         timeout_seconds=_SCAN_TIMEOUT_SECONDS,
                     )
                 )
-                if seen := await _look_at(node, [string(name) for name in items(names)]):
-                    yield seen
+                yield await _look_at(node, [string(name) for name in items(names)])
                 if not (cursor := integer(following)):
                     break
 
-    async def see(self, generation: bytes, key: CacheKey) -> Seen | None:
-        """Return one entry as `walk` would, or ``None``."""
+    async def see(self, generation: bytes, key: CacheKey) -> Page:
+        """Return one entry as `walk` would, if it is there."""
         name = self._layout.entry(generation, key)
         beginning = string(await self._servers.ask(name, "GETRANGE", name, 0, MAX_BYTES - 1))
-        return _seen(key, beginning)
+        return _page([(key, beginning)])
 
     async def remove(self, generation: bytes, seen: Seen) -> bool:
         """Remove an entry, unless another has taken its place; return whether it was there."""
         name = self._layout.entry(generation, seen.key)
-        beginning = seen.beginning[:_IDENTITY_BYTES]
+        beginning = seen.beginning[:IDENTITY_BYTES]
         return bool(integer(await REMOVE.run(self._servers, (name,), beginning)))
 
 
-async def _look_at(node: Node, names: list[bytes]) -> list[Seen]:
+async def _look_at(node: Node, names: list[bytes]) -> Page:
     asked = [
         node.ask("GETRANGE", name, 0, MAX_BYTES - 1, timeout_seconds=_SCAN_TIMEOUT_SECONDS)
         for name in names
     ]
-    seen = []
+    found = []
     for name, beginning in zip(names, await asyncio.gather(*asked), strict=True):
         with suppress(ValueError):  # a name that is none of ours
-            if (one := _seen(key_of(name), string(beginning))) is not None:
-                seen.append(one)
-    return seen
+            found.append((key_of(name), string(beginning)))
+    return _page(found)
 
 
-def _seen(key: CacheKey, beginning: bytes) -> Seen | None:
-    """Return what a value's beginning says; ``None``: it has gone, or is of another version."""
-    try:
-        facets, _ = read_facets(beginning)
-    except CorruptEntry:
-        return None
-    return Seen(key, facets, beginning)
+def _page(found: Sequence[tuple[CacheKey, bytes]]) -> Page:
+    """Return what the beginnings of values say; those that have gone, or are damaged, nothing."""
+    seen, unreadable = [], 0
+    for key, beginning in found:
+        try:
+            facets, _ = read_facets(beginning)
+        except OtherVersion:
+            unreadable += 1
+        except CorruptEntry:
+            continue
+        else:
+            seen.append(Seen(key, facets, beginning))
+    return Page(seen, unreadable)
 
 
 def _escaped(name: bytes) -> bytes:

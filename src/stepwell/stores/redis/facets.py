@@ -3,7 +3,9 @@
 A sweep looks at these, and not at the answers behind them. Texts stand there as digests of eight
 bytes: two that share one (1 in 2**64) would be invalidated together.
 
-    4 bytes  magic ``SWF1``
+    3 bytes  magic ``SWF``
+    1 byte   version of the facets
+    2 bytes  version of the record
     8 bytes  position of the feed when the upstream was asked
     8 bytes  fresh before, seconds since the Unix epoch
     16 bytes namespace
@@ -13,8 +15,11 @@ bytes: two that share one (1 in 2**64) would be invalidated together.
     1 byte   number of tags
     8 bytes  each tag
 
-The magic's digit is raised with every change of this form. Gateways of two versions may share a
-Redis: what one cannot read is a miss to it, and left alone.
+`VERSION` is raised with every change of this form, but for the first six bytes, which stay as they
+are. Gateways of two versions may share a Redis: what one cannot read is a miss to it, and left
+alone. An older one does not write over what a newer one wrote, so one question asked through both
+does not go back and forth; a newer one writes over what is older. Facets that both can read let
+either remove what an invalidation means, whatever the record behind them is like.
 """
 
 import struct
@@ -25,11 +30,18 @@ from hashlib import blake2b
 from stepwell.core.entry import Entry, Selector
 from stepwell.core.errors import CorruptEntry, OtherVersion
 from stepwell.core.names import CacheKey, Namespace, Position
+from stepwell.stores import record
 
-_FIXED = struct.Struct("<4sQd16s8s8sBB")
-_MAGIC = b"SWF1"
+MAGIC = b"SWF"
+VERSION = 1
+
+_VERSIONS = struct.Struct("<3sBH")
+_FIXED = struct.Struct("<3sBHQd16s8s8sBB")
 _DIGEST_BYTES = 8
 _MAX_TAGS = 255
+
+IDENTITY_BYTES = _VERSIONS.size + 16
+"""How far a value tells one entry from another under its key: position and expiry are in it."""
 
 MAX_BYTES = _FIXED.size + 16 * _DIGEST_BYTES
 """Of all but entries with more tags than any request can give."""
@@ -64,7 +76,9 @@ def facets_of(entry: Entry) -> Facets:
 def write_facets(facets: Facets) -> bytes:
     """Return the bytes that stand before a record."""
     fixed = _FIXED.pack(
-        _MAGIC,
+        MAGIC,
+        VERSION,
+        record.VERSION,
         facets.as_of,
         facets.expires_at,
         facets.namespace,
@@ -83,13 +97,10 @@ def read_facets(value: bytes) -> tuple[Facets, int]:
         CorruptEntry: None of ours.
         OtherVersion: Written by another version of this package.
     """
-    if len(value) < _FIXED.size:
-        raise CorruptEntry(f"a value of {len(value)} bytes is shorter than its facets")
-    magic, as_of, expires_at, namespace, model, request_class, is_phrased, count = (
-        _FIXED.unpack_from(value)
-    )
-    if magic != _MAGIC:
-        raise OtherVersion(f"a value begins with {magic!r}; this code reads {_MAGIC!r}")
+    _check(value)
+    as_of, expires_at, namespace, model, request_class, is_phrased, count = _FIXED.unpack_from(
+        value
+    )[3:]
     end = _FIXED.size + count * _DIGEST_BYTES
     if len(value) < end:
         raise CorruptEntry("a value ends within its facets")
@@ -104,6 +115,16 @@ def read_facets(value: bytes) -> tuple[Facets, int]:
         bool(is_phrased),
     )
     return facets, end
+
+
+def _check(value: bytes) -> None:
+    if not value.startswith(MAGIC) or len(value) < _VERSIONS.size:
+        raise CorruptEntry("a value does not begin as facets do")
+    _, version, _ = _VERSIONS.unpack_from(value)
+    if version != VERSION:
+        raise OtherVersion(f"facets of version {version}; this code reads version {VERSION}")
+    if len(value) < _FIXED.size:
+        raise CorruptEntry(f"a value of {len(value)} bytes is shorter than its facets")
 
 
 def digest(text: str) -> bytes:

@@ -166,6 +166,9 @@ class RedisFeed:
                 line = await self._servers.dial(self._layout.meta)
                 try:
                     await self._open(line, anew=is_torn)
+                    if is_torn:
+                        # What a newer version writes may tear it again at once, and again.
+                        await asyncio.sleep(_PAUSE_SECONDS)
                     is_torn = False
                     while True:
                         await self._hear(line)

@@ -9,11 +9,15 @@
     <prefix>:{feed}:arrivals    stream: which phrased entries came
     <prefix>:{feed}:sweep       who removes what was invalidated
     <prefix>:e:<generation>:<key>   string: facets, then the record
+    <prefix>:l:{<name of an entry>} string: who makes the call for it (in the entry's slot)
+    <prefix>:i:<gateway>            list: letters to a gateway
 
 What is in braces decides where a name is in a cluster (Redis Cluster Specification, "Hash tags"):
-everything about the feed on one node, the entries on all. Only entries have a time to live, so that
-a server which evicts what has one never touches the rest. Where it did, or was emptied, there is
-a new generation, and no entry of the old one is ever found again.
+everything about the feed on one node, the entries on all. Nothing about the feed has a time to
+live, so that a server which evicts what has one never touches it. Where it did, or was emptied,
+there is a new generation, and no entry of the old one is ever found again.
+
+Names have no version: who changes what stands under one changes the name.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -76,6 +80,14 @@ class Layout:
     def entry(self, generation: bytes, key: CacheKey) -> bytes:
         """Return the name of an entry. Costs half a microsecond."""
         return b"%b%b" % (self.entries(generation), urlsafe_b64encode(key)[:_KEY_CHARACTERS])
+
+    def lease(self, generation: bytes, key: CacheKey) -> bytes:
+        """Return the name of the lease on making an entry."""
+        return b"%b:l:{%b}" % (self.prefix.encode(), self.entry(generation, key))
+
+    def inbox(self, gateway: str) -> bytes:
+        """Return the name of a gateway's letters."""
+        return f"{self.prefix}:i:{gateway}".encode()
 
     def entries(self, generation: bytes) -> bytes:
         """Return what the names of all entries of a generation begin with."""

@@ -30,8 +30,19 @@ MAX_UNSENT_BYTES = 64 << 20
 _LOOK_SECONDS = 0.005
 """How often calls are looked through for late ones, at most: each look goes over all of them."""
 
-_Waiting = tuple["asyncio.Future[Reply]", float, float]
-"""Who waits, since when, and until when."""
+
+class _Batch:
+    """What leaves in one write."""
+
+    __slots__ = ("sent_at",)
+
+    def __init__(self, sent_at: float) -> None:
+        self.sent_at = sent_at
+        """Never, until it is: time in which we come to nothing ourselves is not the server's."""
+
+
+_Waiting = tuple["asyncio.Future[Reply]", _Batch, float]
+"""Who waits, for what, and how many seconds it may take."""
 
 
 class Refused(StoreUnavailable):
@@ -64,6 +75,9 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._lost = self._loop.create_future()
         self._unsent: list[bytes] = []
+        self._unsent_batch = _Batch(math.inf)
+        self._unsent_seconds = math.inf
+        """The least time that a reply to what is unsent may take."""
         self._unsent_bytes = 0
         self._waiting: deque[_Waiting] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -116,7 +130,8 @@ class Link(asyncio.Protocol):
         """Send a command and return its reply to come.
 
         The future raises `Late` if the reply is late, `StoreUnavailable` if the connection ends,
-        and `Refused` if it is an error. It may be cancelled, or dropped. The time runs from now.
+        and `Refused` if it is an error. It may be cancelled, or dropped. The time runs from when it
+        is sent, at the end of this turn of the loop.
 
         Raises:
             StoreUnavailable: The connection has ended.
@@ -126,13 +141,9 @@ class Link(asyncio.Protocol):
             raise StoreUnavailable(f"no connection: {self.ended.result()}")
         if len(self._waiting) >= MAX_WAITING:
             raise StoreFull(f"{MAX_WAITING} calls are under way")
-        self._write(hiredis.pack_command(words))  # type: ignore[arg-type]  # means any length
+        batch = self._write(hiredis.pack_command(words), timeout_seconds)  # type: ignore[arg-type]  # means any length
         future: asyncio.Future[Reply] = self._loop.create_future()
-        now = self._loop.time()
-        deadline = now + timeout_seconds
-        self._waiting.append((future, now, deadline))
-        if deadline < self._looks_at:
-            self._look_at(deadline)
+        self._waiting.append((future, batch, timeout_seconds))
         return future
 
     def close(self) -> None:
@@ -143,7 +154,7 @@ class Link(asyncio.Protocol):
         """Return when it has ended and its socket is closed."""
         await asyncio.shield(self._lost)
 
-    def _write(self, command: bytes) -> None:
+    def _write(self, command: bytes, timeout_seconds: float) -> _Batch:
         """Send a command with others of this turn; at once if it seems to be alone.
 
         Another turn of the loop, in which nobody comes, is a tenth of what a lone call costs.
@@ -155,17 +166,29 @@ class Link(asyncio.Protocol):
             raise StoreFull(f"{unsent_bytes} bytes wait for a server that does not read them")
         if transport is not None and not self._waiting and self._replies_at_once == 1:
             transport.write(command)
-            return
+            return self._sent(_Batch(math.inf), timeout_seconds)
         if not self._unsent:
             self._loop.call_soon(self._send)
         self._unsent.append(command)
         self._unsent_bytes += len(command)
+        self._unsent_seconds = min(self._unsent_seconds, timeout_seconds)
+        return self._unsent_batch
 
     def _send(self) -> None:
         if self._transport is not None and self._unsent:
             self._transport.writelines(self._unsent)
             self._unsent.clear()
             self._unsent_bytes = 0
+            self._sent(self._unsent_batch, self._unsent_seconds)
+            self._unsent_batch, self._unsent_seconds = _Batch(math.inf), math.inf
+
+    def _sent(self, batch: _Batch, timeout_seconds: float) -> _Batch:
+        """Begin to count the time of a batch, of which a reply is late first after so long."""
+        batch.sent_at = self._loop.time()
+        late_at = batch.sent_at + timeout_seconds
+        if late_at < self._looks_at:
+            self._look_at(late_at)
+        return batch
 
     def _look_at(self, moment: float) -> None:
         """Look for late calls at that moment; one timer serves for all."""
@@ -187,14 +210,15 @@ class Link(asyncio.Protocol):
         now = self._loop.time()
         next_look = math.inf
         is_late_again = False
-        for future, asked_at, deadline in self._waiting:
-            if deadline > now:
-                next_look = min(next_look, deadline)
+        for future, batch, timeout_seconds in self._waiting:
+            late_at = batch.sent_at + timeout_seconds
+            if late_at > now:
+                next_look = min(next_look, late_at)
                 continue
-            due_again = self._last_late_at + deadline - asked_at
-            if asked_at >= self._last_late_at or due_again <= now:
+            due_again = self._last_late_at + timeout_seconds
+            if batch.sent_at >= self._last_late_at or due_again <= now:
                 is_late_again = True
-                due_again = now + deadline - asked_at
+                due_again = now + timeout_seconds
             next_look = min(next_look, due_again)
             if not future.done():
                 _fail(future, Late("the server did not answer in time"))

@@ -4,13 +4,14 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from stepwell.core.changes import Invalidated
 from stepwell.core.entry import Selector
 from stepwell.core.errors import StoreError
 from stepwell.core.names import CacheKey, Position
 from stepwell.stores.messages import invalidated_message
-from stepwell.stores.redis.entries import Entries, Seen
+from stepwell.stores.redis.entries import Entries, Page
 from stepwell.stores.redis.epochs import Epochs
 from stepwell.stores.redis.feed import RedisFeed
 from stepwell.stores.redis.layout import Layout
@@ -23,6 +24,12 @@ SETTLED_SECONDS = 60.0
 all that was said until `stepwell.stores.redis.entries.GRACE_SECONDS` before."""
 
 _LEASE_MILLISECONDS = 120_000
+
+
+class _Removed(NamedTuple):
+    entries: int
+    unreadable: int
+    """Entries that may be meant, but are of a version that this one cannot read."""
 
 
 class Removal:
@@ -65,7 +72,7 @@ class Removal:
         async for page in self._candidates(selector.key):
             found.update(
                 seen.key
-                for seen in page
+                for seen in page.seen
                 if meant.outrun(seen.key, seen.facets) and not known.outrun(seen.key, seen.facets)
             )
         return len(found)
@@ -91,30 +98,31 @@ class Removal:
         await self._feed.heard(Position(position))
         meant = Epochs()
         meant.note(Invalidated(Position(position), selector))
-        return await self._remove(meant, selector.key)
+        return (await self._remove(meant, selector.key)).entries
 
-    async def _remove(self, meant: Epochs, key: CacheKey | None) -> int:
-        removed = 0
+    async def _remove(self, meant: Epochs, key: CacheKey | None) -> _Removed:
+        entries = unreadable = 0
         generation = self._feed.generation
         async for page in self._candidates(key):
-            removed += sum(
+            unreadable += page.unreadable
+            entries += sum(
                 await asyncio.gather(
                     *(
                         self._entries.remove(generation, seen)
-                        for seen in page
+                        for seen in page.seen
                         if meant.outrun(seen.key, seen.facets)
                     )
                 )
             )
-        return removed
+        return _Removed(entries, unreadable)
 
-    async def _candidates(self, key: CacheKey | None) -> AsyncIterator[list[Seen]]:
+    async def _candidates(self, key: CacheKey | None) -> AsyncIterator[Page]:
         generation = self._feed.generation
         if key is None:
             async for page in self._entries.walk(generation):
                 yield page
-        elif (seen := await self._entries.see(generation, key)) is not None:
-            yield [seen]
+        else:
+            yield await self._entries.see(generation, key)
 
     async def _sweep_for_ever(self) -> None:
         """Sweep what was heard at the end of one pause at the end of the next."""
@@ -127,7 +135,11 @@ class Removal:
             heard = self._feed.position()
 
     async def _sweep(self, until: Position) -> None:
-        """Remove what invalidations up to a position mean, and forget them. One gateway does."""
+        """Remove what invalidations up to a position mean, and forget them. One gateway does.
+
+        Nothing is forgotten while there are entries that may be meant and cannot be read: those
+        who can read them still need to know.
+        """
         meant = self._feed.epochs.until(until)
         if not len(meant):
             return
@@ -136,15 +148,16 @@ class Removal:
         if taken is None:
             return
         try:
-            keys = meant.keys()
-            for key in keys or (None,):
-                await self._remove(meant, key)
-            await SWEPT.run(
-                self._servers,
-                (self._layout.meta, self._layout.changes, self._layout.epochs),
-                self._feed.generation,
-                until,
-            )
+            unreadable = 0
+            for key in meant.keys() or (None,):
+                unreadable += (await self._remove(meant, key)).unreadable
+            if not unreadable:
+                await SWEPT.run(
+                    self._servers,
+                    (self._layout.meta, self._layout.changes, self._layout.epochs),
+                    self._feed.generation,
+                    until,
+                )
         finally:
             await RELEASE.run(self._servers, (name,), token)
 

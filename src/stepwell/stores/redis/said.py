@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
-from stepwell.core.changes import Judged, SourceMoved
+from stepwell.core.changes import Change, Judged, SourceMoved
+from stepwell.core.entry import UNKNOWN_VALUE
 from stepwell.core.errors import CorruptEntry, StoreFull
 from stepwell.core.judgement import Judgement, Verdict
-from stepwell.core.names import EVERYONE, Namespace
+from stepwell.core.names import EVERYONE, CacheKey, Namespace, PairId
+from stepwell.keys.namespace import NAMESPACE_BYTES
 from stepwell.stores.messages import judged_message, read_message, source_message
 from stepwell.stores.redis.layout import Layout
 from stepwell.stores.redis.line import PATIENCE_SECONDS, Served, run_durably
@@ -14,6 +16,7 @@ from stepwell.stores.redis.replies import integer, items, pairs
 from stepwell.stores.redis.scripts import FULL, JUDGED, MOVED
 
 _PAGE = 1_000
+_NO_KEY = CacheKey(bytes(32))
 
 
 class Said:
@@ -51,12 +54,17 @@ class Said:
         return integer(moved)
 
     async def source_values(self) -> dict[tuple[Namespace, str], str]:
-        """Return the current value of every source. Raises `StoreError`."""
+        """Return the current value of every source; `UNKNOWN_VALUE` where it cannot be read.
+
+        Raises:
+            StoreError: They were not all read.
+        """
         values = {}
-        for message in await self._all(self._layout.sources):
+        for field, message in (await self._all(self._layout.sources)).items():
             change = _read(message)
-            if isinstance(change, SourceMoved):
-                values[change.namespace, change.name] = change.value
+            namespace, name = Namespace(field[:NAMESPACE_BYTES]), field[NAMESPACE_BYTES:].decode()
+            value = change.value if isinstance(change, SourceMoved) else UNKNOWN_VALUE
+            values[namespace, name] = value
         return values
 
     async def judge(self, generation: bytes, judgement: Judgement) -> int:
@@ -74,18 +82,22 @@ class Said:
         return integer(judged)
 
     async def judgements(self) -> Sequence[Judgement]:
-        """Return all that are kept, oldest first. Raises `StoreError`."""
+        """Return all that are kept, oldest first; what cannot be read is taken for "wrong".
+
+        Raises:
+            StoreError: They were not all read.
+        """
         found: list[tuple[int, Judgement]] = []
-        for row in await self._all(self._layout.judgements):
+        for pair, row in (await self._all(self._layout.judgements)).items():
             position, _, message = row.partition(b":")
             change = _read(message)
-            if isinstance(change, Judged):
-                found.append((int(position), change.judgement))
+            judgement = change.judgement if isinstance(change, Judged) else _wrong(PairId(pair))
+            found.append((int(position) if position.isdigit() else 0, judgement))
         found.sort(key=lambda judged: judged[0])
         return [judgement for _, judgement in found]
 
-    async def _all(self, name: bytes) -> Sequence[bytes]:
-        """Return the values of a hash, read in pages: others are served in between."""
+    async def _all(self, name: bytes) -> dict[bytes, bytes]:
+        """Return a hash, read in pages: others are served in between."""
         values: dict[bytes, bytes] = {}
         cursor = 0
         while True:
@@ -96,12 +108,17 @@ class Said:
             )
             values.update(pairs(page))
             if not (cursor := integer(following)):
-                return list(values.values())
+                return values
 
 
-def _read(message: bytes) -> object:
+def _read(message: bytes) -> Change | None:
     """Return what a message says; nothing if it is of a version this code cannot read."""
     try:
         return read_message(0, message)
     except CorruptEntry:
         return None
+
+
+def _wrong(pair: PairId) -> Judgement:
+    """Return that two questions must not share an answer; of no entry in particular."""
+    return Judgement(pair, _NO_KEY, similarity=0.0, verdict=Verdict.WRONG, judged_at=0.0)

@@ -182,19 +182,63 @@ redis.call('XADD', KEYS[2], 'MAXLEN', '~', {KEPT_ARRIVALS},
 return number
 """)
 
-PUT = Script("""
--- KEYS: entry. ARGV: value, milliseconds to live, second by which it must be written.
+LATE, FENCED, OUTDATED = -1, -2, -3
+"""What `PUT` says when it did not write."""
+
+PUT = Script(f"""
+-- KEYS: entry, lease. ARGV: value, milliseconds to live, second by which it must be written, the
+-- caller's token or nothing.
 -- What the caller knows of invalidations is of a certain moment; it may have slept since.
-if tonumber(redis.call('TIME')[1]) > tonumber(ARGV[3]) then return -1 end
-local known = redis.call('EXISTS', KEYS[1])
+if tonumber(redis.call('TIME')[1]) > tonumber(ARGV[3]) then return {LATE} end
+local there = redis.call('GETRANGE', KEYS[1], 0, 5)
+if ARGV[4] ~= '' then
+  -- Who lost its lease must not write over what others wrote, or are about to.
+  local held = redis.call('GET', KEYS[2])
+  if held ~= ARGV[4] and (held or there ~= '') then return {FENCED} end
+end
+local own = string.sub(ARGV[1], 1, 6)
+if there ~= own and #there == 6 and string.sub(there, 1, 3) == 'SWF' then
+  local facets, record = struct.unpack('<BH', there, 4)
+  local own_facets, own_record = struct.unpack('<BH', own, 4)
+  if facets > own_facets or facets == own_facets and record > own_record then return {OUTDATED} end
+end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return known
+return there == '' and 0 or 1
 """)
 
 REMOVE = Script("""
 -- KEYS: entry. ARGV: how it begins: another may have taken its place.
 if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])
+""")
+
+CLAIM = Script("""
+-- KEYS: lease, entry. ARGV: token, milliseconds.
+local held = redis.call('GET', KEYS[1])
+if held and held ~= ARGV[1] then return held end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return redis.call('EXISTS', KEYS[2])
+""")
+
+RENEW = Script("""
+-- KEYS: lease, entry. ARGV: token, milliseconds.
+-- One that ran out is taken again, unless another may have come and gone meanwhile.
+local held = redis.call('GET', KEYS[1])
+if held ~= ARGV[1] and (held or redis.call('EXISTS', KEYS[2]) == 1) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+""")
+
+MAX_LETTERS = 1_000
+
+DELIVER = Script(f"""
+-- KEYS: inbox. ARGV: letter, milliseconds to live.
+if redis.call('LLEN', KEYS[1]) >= {MAX_LETTERS} then
+  return redis.error_reply('FULL a gateway does not read its letters')
+end
+redis.call('RPUSH', KEYS[1], ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1
 """)
 
 RELEASE = Script("""

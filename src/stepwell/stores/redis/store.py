@@ -1,7 +1,8 @@
 """`RedisStore`: the ports of a store on Redis, Valkey, or a cluster of them."""
 
+import secrets
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import Self, assert_never
 
 from stepwell.core.changes import Change
 from stepwell.core.clock import Clock
@@ -14,11 +15,13 @@ from stepwell.core.ports import EventSink
 from stepwell.stores.messages import replaced_message
 from stepwell.stores.redis.arrivals import Arrivals
 from stepwell.stores.redis.breaker import Open
-from stepwell.stores.redis.entries import Entries
+from stepwell.stores.redis.entries import Entries, Written
 from stepwell.stores.redis.facets import facets_of
 from stepwell.stores.redis.feed import MAX_LAG_SECONDS, RedisFeed
 from stepwell.stores.redis.layout import Layout
+from stepwell.stores.redis.leases import Leases
 from stepwell.stores.redis.link import Refused
+from stepwell.stores.redis.post import Post
 from stepwell.stores.redis.removal import Removal
 from stepwell.stores.redis.replies import integer
 from stepwell.stores.redis.said import Said
@@ -29,6 +32,7 @@ START_SECONDS = 2.0
 """How long opening waits for the feed's first word."""
 
 _NO_MEMORY = "OOM"
+_ADDRESS_BYTES = 8
 
 
 class RedisStore:
@@ -68,6 +72,9 @@ class RedisStore:
             on_word=self._note,
         )
         self._entries = Entries(servers, layout, clock=clock)
+        address = secrets.token_hex(_ADDRESS_BYTES)
+        self._leases = Leases(servers, layout, self._feed, token=address)
+        self._post = Post(servers, layout, address=address)
         self._said = Said(servers, layout)
         self._arrivals = Arrivals(servers, layout, self._entries)
         self._removal = Removal(servers, layout, self._entries, self._feed)
@@ -121,6 +128,8 @@ class RedisStore:
     async def put(self, entry: Entry) -> bool:
         """As `Store.put`. One script, and one more for each that replaced an entry or has words.
 
+        Nothing is stored either where another wrote since our lease on the key ran out.
+
         Raises:
             StoreFull: Redis is full, and evicts nothing.
         """
@@ -136,14 +145,24 @@ class RedisStore:
         heard_at = feed.heard_at
         if feed.epochs.outrun(entry.key, facets):
             return False
-        replaced = await self._entries.put(feed.generation, entry, facets, heard_at)
-        if replaced is None:
-            raise StoreUnavailable("the entry came to Redis too late to be written")
-        if replaced:
-            layout, message = self._layout, replaced_message(entry.key)
-            keys = layout.meta, layout.changes
-            told = await REPLACED.run(self._servers, keys, feed.generation, message)
-            await feed.heard(Position(integer(told)))
+        token = self._leases.token_for(entry.key)
+        written = await self._entries.put(feed.generation, entry, facets, heard_at, token)
+        match written:
+            case Written.LATE:
+                raise StoreUnavailable("the entry came to Redis too late to be written")
+            case Written.FENCED:
+                return False
+            case Written.OUTDATED:
+                return True  # This gateway may hold it all the same.
+            case Written.IN_PLACE:
+                layout, message = self._layout, replaced_message(entry.key)
+                keys = layout.meta, layout.changes
+                told = await REPLACED.run(self._servers, keys, feed.generation, message)
+                await feed.heard(Position(integer(told)))
+            case Written.ANEW:
+                pass
+            case _:
+                assert_never(written)
         if entry.phrasing is not None:
             await self._arrivals.note(feed.generation, entry)
         return True
@@ -204,6 +223,16 @@ class RedisStore:
         return await self._said.judgements()
 
     @property
+    def leases(self) -> Leases:
+        """As `SharesCalls.leases`."""
+        return self._leases
+
+    @property
+    def post(self) -> Post:
+        """As `SharesCalls.post`."""
+        return self._post
+
+    @property
     def trouble(self) -> str:
         """Why it is not, or not wholly, used just now; empty if it is."""
         state = self._servers.state
@@ -211,6 +240,7 @@ class RedisStore:
 
     async def aclose(self) -> None:
         """As `Store.aclose`."""
+        await self._post.aclose()
         await self._removal.aclose()
         await self._feed.aclose()
         await self._servers.aclose()
