@@ -35,6 +35,7 @@ from stepwell.core.entry import Phrasing
 from stepwell.core.events import Event
 from stepwell.core.likeness import Match, Terms
 from stepwell.core.names import CacheKey, Namespace, Partition, Position
+from stepwell.core.points import Group, Point
 from stepwell.core.vectors import Vectors
 from stepwell.embedding.recipes import E5
 from stepwell.embedding.remote import RemoteEmbedder
@@ -44,7 +45,7 @@ from stepwell.semantic.denials import Denials
 from stepwell.semantic.index.bounds import Bounds
 from stepwell.semantic.index.index import VectorIndex
 from stepwell.semantic.index.manifest import Identity
-from stepwell.semantic.index.point import Group, Point
+from stepwell.semantic.index.own import OwnIndex
 from stepwell.semantic.layer import SemanticLayer, Tolerances
 
 PARTITION = Partition(bytes(32))
@@ -119,7 +120,7 @@ async def measure_layer(
     )
     layer = SemanticLayer(
         embedder,
-        index,
+        OwnIndex(index),
         Threshold(calibration),
         Denials(),
         clock=SystemClock(),

@@ -33,6 +33,7 @@ from report import parse_arguments, print_table, write
 from stepwell.core.clock import SystemClock
 from stepwell.core.events import Event
 from stepwell.core.names import CacheKey, Namespace, Position
+from stepwell.core.points import Group, Point
 from stepwell.core.vectors import Vectors
 from stepwell.semantic.index import merging
 from stepwell.semantic.index.bounds import Bounds
@@ -40,7 +41,6 @@ from stepwell.semantic.index.folder import Folder
 from stepwell.semantic.index.index import VectorIndex
 from stepwell.semantic.index.manifest import Identity
 from stepwell.semantic.index.merging import Job
-from stepwell.semantic.index.point import Group, Point
 
 DIMENSIONS = 384
 IDENTITY = Identity("benchmark", DIMENSIONS)

@@ -66,7 +66,10 @@ def test_packages_are_those_that_the_tests_run_with() -> None:
         assert pins(name).items() <= tested.items()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [project["dependencies"], *(extras[e] for e in ("gateway", "semantic", "redis"))]
+    wanted = [
+        project["dependencies"],
+        *(extras[e] for e in ("gateway", "semantic", "redis", "postgres")),
+    ]
     names = {re.split(r"[>=\[]", requirement)[0] for part in wanted for requirement in part}
     assert names <= {pin.partition("==")[0] for pin in pins("gateway.txt")}
 

@@ -9,6 +9,7 @@ import stepwell
 
 EXTRAS = (
     "aiohttp",
+    "asyncpg",
     "faiss",
     "hiredis",
     "httptools",

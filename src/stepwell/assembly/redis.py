@@ -1,21 +1,27 @@
 """Opens the store that several machines share."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stepwell.assembly.environment import secret_from
 from stepwell.assembly.part_watch import PartWatch
 from stepwell.assembly.settings import Redis
 from stepwell.core.clock import Clock
-from stepwell.core.errors import StoreError
+from stepwell.core.errors import ConfigError, StoreError
 from stepwell.core.events import Degraded
 from stepwell.core.names import Tier
 from stepwell.core.ports import EventSink
-from stepwell.stores.redis.address import Credentials, parse_address
+from stepwell.stores.redis.address import Cluster, Credentials, parse_address
+from stepwell.stores.redis.breaker import Open
 from stepwell.stores.redis.servers import Servers, open_servers
 from stepwell.stores.redis.store import RedisStore
 from stepwell.stores.redis.tls import Tls
+
+if TYPE_CHECKING:
+    from stepwell.core.vectors import Embedder
+    from stepwell.stores.redis.points import RedisPoints
 
 
 async def open_redis(table: Redis, url: str, *, clock: Clock, events: EventSink) -> RedisStore:
@@ -27,12 +33,7 @@ async def open_redis(table: Redis, url: str, *, clock: Clock, events: EventSink)
     servers = await open_servers(
         parse_address(url),
         credentials=credentials_of(table),
-        tls=Tls(
-            _path(table.ca_file),
-            _path(table.cert_file),
-            _path(table.key_file),
-            table.check_hostname,
-        ),
+        tls=_tls_of(table),
         on_change=lambda _: None,  # Of the store's trouble it is a part.
         timeout_seconds=table.timeout_seconds,
     )
@@ -46,6 +47,56 @@ async def open_redis(table: Redis, url: str, *, clock: Clock, events: EventSink)
         max_lag_seconds=table.max_lag_seconds,
         on_change=PartWatch(Tier.REDIS, clock=clock, events=events).note,
     )
+
+
+async def open_redis_points(
+    table: Redis,
+    url: str,
+    embedder: "Embedder",
+    *,
+    search_seconds: float,
+    clock: Clock,
+    on_change: Callable[[str], None],
+) -> "RedisPoints":
+    """Return the points of an embedder on the server of ``[stores.redis]``.
+
+    It has a connection of its own: a slow search says nothing of the store, and is no reason to
+    bypass it.
+
+    Args:
+        table: How to connect.
+        url: Where.
+        embedder: Whose vectors they are.
+        search_seconds: What a search may take.
+        clock: The time.
+        on_change: Called with `RedisPoints.trouble`, also where it is as it was.
+
+    Raises:
+        ConfigError: A setting cannot be used, or the server has no vector search.
+    """
+    from stepwell.stores.redis.points import PointLayout, RedisPoints  # noqa: PLC0415  (numpy)
+
+    address = parse_address(url)
+    if isinstance(address, Cluster):
+        raise ConfigError(
+            "semantic.index.kind is 'redis', and stores.redis.url is of a cluster;"
+            " allowed there: 'own' or 'postgres'."
+        )
+    servers = await open_servers(
+        address,
+        credentials=credentials_of(table),
+        tls=_tls_of(table),
+        on_change=lambda state: on_change(state.reason if isinstance(state, Open) else ""),
+        timeout_seconds=search_seconds,
+    )
+    layout = PointLayout(table.prefix, embedder.model_id, embedder.dimensions)
+    points = RedisPoints(servers, layout, clock=clock)
+    try:
+        await points.start()
+    except BaseException:
+        await points.aclose()
+        raise
+    return points
 
 
 def credentials_of(table: Redis) -> Credentials:
@@ -85,6 +136,12 @@ async def _warnings(servers: Servers) -> AsyncIterator[str]:
                 f"maxmemory-policy is {policy[1]}: it may evict the change feed, and all answers"
                 " with it; set it to volatile-lru, or another volatile policy"
             )
+
+
+def _tls_of(table: Redis) -> Tls:
+    return Tls(
+        _path(table.ca_file), _path(table.cert_file), _path(table.key_file), table.check_hostname
+    )
 
 
 def _path(text: str | None) -> Path | None:

@@ -1,13 +1,14 @@
 """Builds the semantic layer: embedder, index, acceptance, and what keeps them in step."""
 
-import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from stepwell.assembly.deciding import calibration_of, make_acceptance
 from stepwell.assembly.environment import secret_from
+from stepwell.assembly.index import PART, open_index
 from stepwell.assembly.judging import make_judge, make_opinions
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.settings_semantic import EmbeddingEndpoint, Semantic
@@ -21,15 +22,11 @@ from stepwell.semantic.comparison import LEAST_SHARE, Comparison
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.evidence import Evidence
 from stepwell.semantic.follower import FollowedStore, SemanticFollower
-from stepwell.semantic.index.bounds import Bounds
-from stepwell.semantic.index.index import VectorIndex
-from stepwell.semantic.index.manifest import Identity
+from stepwell.semantic.index.own import OwnIndex
+from stepwell.semantic.index.served import SETTLE_SECONDS, ServedIndex
 from stepwell.semantic.layer import SemanticLayer, Tolerances
 from stepwell.semantic.valve.valve import load as load_valve
-from stepwell.telemetry import catalogue
 from stepwell.telemetry.gauges import Gauges
-
-INDEX_DIRECTORY = "semantic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +34,18 @@ class SemanticRooms:
     """The semantic layer of one process, put together."""
 
     embedder: Embedder
-    index: VectorIndex
+    index: OwnIndex | ServedIndex
     layer: SemanticLayer
     denials: Denials
     judge: AnswerJudge
     follower: SemanticFollower
     scratch: Path | None
-    """Where the index is, if nothing is to be kept."""
+    """Where an own index is, if nothing is to be kept."""
+
+    def troubles(self) -> Mapping[str, str]:
+        """Return the parts that are bypassed just now, and why."""
+        trouble = self.index.trouble if isinstance(self.index, ServedIndex) else ""
+        return {PART: trouble} if trouble else {}
 
     async def aclose(self) -> None:
         """Write down what would have to be embedded again, and release everything."""
@@ -55,7 +57,7 @@ class SemanticRooms:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-def build_semantic(
+async def build_semantic(
     settings: Settings,
     address: EmbedderAddress | None,
     data_dir: Path | None,
@@ -82,15 +84,10 @@ def build_semantic(
     table = settings.semantic
     load_valve()  # Before anybody asks, not while somebody does.
     embedder = make_embedder(table, address)
-    scratch = Path(tempfile.mkdtemp(prefix="stepwell-index-")) if data_dir is None else None
-    base = data_dir / INDEX_DIRECTORY if data_dir is not None else scratch
-    assert base is not None  # noqa: S101  (one of the two is there)
-    index = VectorIndex(
-        base / _folder_name(embedder.model_id),
-        Identity(embedder.model_id, embedder.dimensions),
-        bounds=Bounds(max_points=table.max_points),
-        clock=clock,
-        events=events,
+    is_own = table.index.kind == "own"
+    scratch = Path(tempfile.mkdtemp(prefix="stepwell-index-")) if is_own and not data_dir else None
+    index = await open_index(
+        settings, embedder, scratch or data_dir, store, clock=clock, events=events, gauges=gauges
     )
     comparer = comparer_of(table, embedder)
     calibration = calibration_of(table, embedder.model_id, compares=comparer is not None)
@@ -110,9 +107,14 @@ def build_semantic(
         opinions=make_opinions(table, clock=clock, events=events),
     )
     follower = SemanticFollower(
-        layer, index, (denials, evidence), store, clock=clock, events=events
+        layer,
+        index,
+        (denials, evidence),
+        store,
+        clock=clock,
+        events=events,
+        settle_seconds=0.0 if is_own else SETTLE_SECONDS,
     )
-    gauges.watch(catalogue.SEMANTIC_POINTS, lambda: index.contents().points)
     judge = make_judge(table.judge, embedder, calibration_of(table, embedder.model_id))
     return SemanticRooms(embedder, index, layer, denials, judge, follower, scratch)
 
@@ -175,7 +177,3 @@ def make_comparison(
     return Comparison(
         comparer, calibration.compared, budget_seconds=budget_seconds, clock=clock, events=events
     )
-
-
-def _folder_name(model_id: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._@-]", "_", model_id)[:100]

@@ -200,12 +200,26 @@ class Redis(Table, frozen=True):
     """Whether the server's certificate must be for its host."""
 
 
+class Postgres(Table, frozen=True):
+    """``[stores.postgres]``: where several gateways keep what ``[semantic.index]`` searches."""
+
+    url: Annotated[str, Meta(pattern="^postgres(ql)?://[^ ]+$")] | None = None
+    """PostgreSQL with pgvector 0.8 or newer: ``postgresql://user@host:5432/database``; with TLS,
+    ``?sslmode=verify-full&sslrootcert=ca.pem``. Entries are not kept there."""
+    password_env: EnvName | None = None
+    """Variable with the password."""
+    prefix: Annotated[str, Meta(pattern="^[a-z][a-z0-9_]{0,23}$")] = "stepwell"
+    """What the names of all tables begin with: the same for gateways that share a store of entries,
+    and for no others."""
+
+
 class Stores(Table, frozen=True):
-    """``[stores]``: where entries are kept."""
+    """``[stores]``: where entries are kept, and what belongs to them."""
 
     memory: Memory = field(default_factory=Memory)
     disk: Disk = field(default_factory=Disk)
     redis: Redis = field(default_factory=Redis)
+    postgres: Postgres = field(default_factory=Postgres)
 
 
 class SingleFlight(Table, frozen=True):
@@ -309,6 +323,10 @@ class Settings(Table, frozen=True):
         ]
         if not self.upstreams or len(embedded) > 1:
             raise ValueError("upstreams needs at least one table, and at most one is embedded")
+        urls = {"redis": self.stores.redis.url, "postgres": self.stores.postgres.url}
+        kind = self.semantic.index.kind
+        if kind != "own" and urls[kind] is None:
+            raise ValueError(f'semantic.index.kind = "{kind}" needs stores.{kind}.url')
 
 
 def load_settings(path: Path) -> Settings:

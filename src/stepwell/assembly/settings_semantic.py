@@ -47,6 +47,18 @@ class EmbeddingEndpoint(Table, frozen=True):
     """Change it when the server's model changes under the same name."""
 
 
+class Index(Table, frozen=True):
+    """``[semantic.index]``: who searches for what is near."""
+
+    kind: Literal["own", "redis", "postgres"] = "own"
+    """``own``: each worker itself, in its own copy of all vectors. ``redis``: the server of
+    ``[stores.redis]``, if it has vector search. ``postgres``: that of ``[stores.postgres]``, with
+    pgvector. Then a gateway holds no vectors, and embeds only what it stores itself."""
+    timeout_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.05
+    """How long a server may take over a search; a slower one counts as one that found nothing.
+    Comes on top of ``semantic.timeout_seconds``."""
+
+
 class Judge(Table, frozen=True):
     """``[semantic.judge]``: what says whether an answer to other words is right."""
 
@@ -99,8 +111,10 @@ class Semantic(Table, frozen=True):
     prefix layer as a hint. Default: as measured for the embedder."""
     temperature_tolerance: Annotated[float, Meta(ge=0, le=2)] = 0.1
     """How much the temperatures of two requests may differ."""
+    index: Index = field(default_factory=Index)
     max_points: Annotated[int, Meta(ge=1, le=100_000_000)] = 1_000_000
-    """Questions that can be found by meaning; beyond, the next to expire leaves."""
+    """Questions that can be found by meaning in an index of one's own; beyond, the next to expire
+    leaves. A server's index holds what has not expired."""
     sample_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
     """Share of the answers to other words to be judged; each costs a new call, behind it."""
     comparison: Literal["auto", "off"] = "auto"

@@ -9,6 +9,8 @@
         StoreFull                 nothing can be written until something is freed
         CorruptEntry              counted, removed, treated as a miss
           OtherVersion              left alone where versions share a store
+      EmbeddingError            as StoreError: the semantic layer is skipped
+      IndexUnavailable          the same
       UpstreamError             the model server did not answer properly
         UpstreamTimeout           504
         UpstreamUnreachable       502, nothing was sent: safe to retry
@@ -84,6 +86,10 @@ class EmbeddingError(StepwellError):
 
 class EmbeddingTimeout(EmbeddingError):
     """The embedder did not answer within its time budget."""
+
+
+class IndexUnavailable(StepwellError):
+    """What is near cannot be told. Never reaches a caller: the semantic layer is skipped."""
 
 
 class UpstreamError(StepwellError):

@@ -32,9 +32,9 @@ class NoMatch:
     """No stored question's answer may be given."""
 
     outcome: str
-    """Why, of a closed set, for metrics: ``nothing-near``, ``embedder``, an `Unfit`, ``denied``,
-    ``temperature``, ``comparison``, ``opinion``, ``opinion-over-budget``, or what the acceptance
-    policy refuses by."""
+    """Why, of a closed set, for metrics: ``nothing-near``, ``embedder``, ``index``, an `Unfit`,
+    ``denied``, ``temperature``, ``comparison``, ``opinion``, ``opinion-over-budget``, or what the
+    acceptance policy refuses by."""
     detail: str = ""
     """The same in a few words, for the trail."""
     near: CacheKey | None = None

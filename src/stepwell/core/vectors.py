@@ -1,6 +1,6 @@
 """Texts as vectors: what the semantic layer needs of an embedder.
 
-The one module of `core` that needs numpy; only rooms of the ``semantic`` extra import it.
+Needs numpy; only rooms of the ``semantic`` extra import it.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,8 @@ Vector = npt.NDArray[np.float32]
 
 Vectors = npt.NDArray[np.float32]
 """Shape ``(n, dimensions)``; rows of unit length."""
+
+_UNIT_TOLERANCE = 1e-3
 
 
 class Unfit(StrEnum):
@@ -94,3 +96,18 @@ class Comparer(Protocol):
             EmbeddingError: It failed, or did not answer in time.
         """
         ...
+
+
+def checked_vector(vector: Vector, dimensions: int) -> Vector:
+    """Return ``vector`` as it is searched and stored.
+
+    Raises:
+        ValueError: Another shape, no numbers, or not of unit length.
+    """
+    if vector.shape != (dimensions,):
+        raise ValueError(f"vector of shape {vector.shape}; the index has {dimensions} dimensions")
+    vector = np.ascontiguousarray(vector, dtype=np.float32)
+    # A sum with NaN in it is in no range.
+    if not abs(float(vector @ vector) - 1.0) < _UNIT_TOLERANCE:
+        raise ValueError("vector is not of unit length")
+    return vector

@@ -10,12 +10,19 @@ from typing import Protocol, assert_never
 
 from stepwell.core.changes import Change, Invalidated, Judged, Lost, Replaced, SourceMoved
 from stepwell.core.clock import Clock
-from stepwell.core.entry import Arrived, Entry, Selector
-from stepwell.core.errors import CorruptEntry, EmbeddingError, StoreError
+from stepwell.core.entry import Arrived, Entry
+from stepwell.core.errors import (
+    CorruptEntry,
+    EmbeddingError,
+    IndexUnavailable,
+    StepwellError,
+    StoreError,
+)
 from stepwell.core.events import Degraded
 from stepwell.core.judgement import Judgement
 from stepwell.core.names import Arrival, CacheKey, Position, Tier
 from stepwell.core.ports import Arrivals, EventSink, Judgements
+from stepwell.semantic.index.port import FollowedIndex
 from stepwell.semantic.index.progress import Gap
 from stepwell.semantic.layer import SemanticLayer
 
@@ -25,35 +32,6 @@ _PAUSE_SECONDS = 1.0
 """After a failure; so long an embedder that starts is left in peace."""
 
 _FIRST = Arrival(0)
-
-
-class FollowingIndex(Protocol):
-    """The index, as its owner sees it; `stepwell.semantic.index.index.VectorIndex`."""
-
-    @property
-    def gap(self) -> Gap | None:
-        """What it may lack, and must be given again."""
-        ...
-
-    def close_gap(self, gap: Gap) -> None:
-        """Note that it was given all it lacked."""
-        ...
-
-    def holds(self, key: CacheKey, expires_at: float) -> bool:
-        """Return whether it has the point of this entry."""
-        ...
-
-    def remove_where(self, selector: Selector, before: Position) -> int:
-        """Forget the points of entries that are gone."""
-        ...
-
-    async def maintain(self, position: Position) -> None:
-        """Take over what other workers wrote; write and merge what is due."""
-        ...
-
-    async def flush(self, position: Position) -> bool:
-        """Write down what only this worker has."""
-        ...
 
 
 class Listener(Protocol):
@@ -99,12 +77,13 @@ class SemanticFollower:
     def __init__(
         self,
         layer: SemanticLayer,
-        index: FollowingIndex,
+        index: FollowedIndex,
         listeners: Sequence[Listener],
         store: FollowedStore,
         *,
         clock: Clock,
         events: EventSink,
+        settle_seconds: float = 0.0,
     ) -> None:
         """Follow nothing yet.
 
@@ -115,6 +94,8 @@ class SemanticFollower:
             store: What is followed.
             clock: The time.
             events: Hears of failures.
+            settle_seconds: How long what came last is left to who stored it, where one adds a
+                point for all.
         """
         self._layer = layer
         self._index = index
@@ -122,6 +103,7 @@ class SemanticFollower:
         self._store = store
         self._clock = clock
         self._events = events
+        self._settle_seconds = settle_seconds
         self._after = _FIRST
         self._closing: Gap | None = None
         """The gap that is closed by taking all that came since the first arrival."""
@@ -177,26 +159,40 @@ class SemanticFollower:
         while True:
             try:
                 more = await self._step(feed)
-            except (StoreError, EmbeddingError) as error:
-                is_store = isinstance(error, StoreError)
-                component = f"store.{self._store.tier}" if is_store else "semantic.embedder"
-                self._events.emit(Degraded(component, str(error)))
+            except (StoreError, EmbeddingError, IndexUnavailable) as error:
+                self._events.emit(Degraded(self._component_of(error), str(error)))
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
                 await asyncio.sleep(0 if more else POLL_SECONDS)
+
+    def _component_of(self, error: StepwellError) -> str:
+        match error:
+            case EmbeddingError():
+                return "semantic.embedder"
+            case IndexUnavailable():
+                return "semantic.index"
+            case _:
+                return f"store.{self._store.tier}"
 
     async def _step(self, feed: FeedReader) -> bool:
         """Take what came next; return whether there may be more."""
         if not self._knows_judgements:
             await self._learn_judgements()
         await feed.catch_up()
-        await self._index.maintain(feed.position())
+        if not await self._index.maintain(feed.position()):
+            self._is_current.set()
+            return False
+        return await self._take()
+
+    async def _take(self) -> bool:
         if self._index.gap is not self._closing:
             self._closing, self._after = self._index.gap, _FIRST
         closing, after = self._closing, self._after
         arrived, last = await self._store.arrived(after, _AT_ONCE)
-        await self._layer.learn_all(await self._missing(arrived))
         more = len(arrived) == _AT_ONCE
+        if arrived and not more:
+            await asyncio.sleep(self._settle_seconds)
+        await self._layer.learn_all(await self._missing(arrived))
         if self._after == after:  # else the feed was lost meanwhile
             self._after = last
             if not more:
@@ -210,9 +206,7 @@ class SemanticFollower:
         """Return the entries that the index has not, and still can use."""
         now = self._clock.now()
         found = []
-        for one in arrived:
-            if one.expires_at <= now or self._index.holds(one.key, one.expires_at):
-                continue
+        for one in await self._index.lacking([one for one in arrived if one.expires_at > now]):
             try:
                 entry = await self._store.get(one.key)
             except CorruptEntry:

@@ -8,21 +8,21 @@ import asyncio
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Entry, Phrasing
-from stepwell.core.errors import EmbeddingError
+from stepwell.core.errors import EmbeddingError, IndexUnavailable
 from stepwell.core.events import Degraded, SemanticLookup
 from stepwell.core.likeness import Match, NoMatch, Terms
 from stepwell.core.names import CacheKey, Partition
+from stepwell.core.points import Candidate, Group, Point
 from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Embedder, Unfit, Vector
 from stepwell.policy.compatibility import TEMPERATURE_TOLERANCE, is_compatible
 from stepwell.semantic.acceptance.verdict import Acceptance, Pair, Refused
 from stepwell.semantic.comparison import Comparison
 from stepwell.semantic.denials import Denials
-from stepwell.semantic.index.point import Candidate, Group, Point
+from stepwell.semantic.index.port import Index
 from stepwell.semantic.opinions import Opinions
 from stepwell.semantic.shared import Shared
 from stepwell.semantic.valve.reading import Reading, read
@@ -30,9 +30,6 @@ from stepwell.semantic.valve.reordered import is_reordered
 
 MAX_CANDIDATES = 8
 """Neighbours looked at. The first that is accepted is served; beyond a few, none would be."""
-
-MAX_ROWS_ON_LOOP = 10_000
-"""Comparing with more takes a millisecond or longer."""
 
 MAX_CHARACTERS_ON_LOOP = 500
 """Of a question. What the valve finds in a longer one may take it milliseconds."""
@@ -45,26 +42,6 @@ MAX_READINGS = 500
 
 MAX_KEPT_CHARACTERS = 1_000
 """Readings of longer texts are not kept: few of them would fill the memory of many questions."""
-
-
-class Index(Protocol):
-    """Points by partition. Called on the event loop; a long search on a thread."""
-
-    def search(self, partition: bytes, vector: Vector, k: int, now: float) -> Sequence[Candidate]:
-        """Return the nearest points of ``partition`` that have not expired, nearest first."""
-        ...
-
-    def cost_hint(self, partition: bytes) -> int:
-        """Return how many rows a search of ``partition`` compares, about."""
-        ...
-
-    def add(self, point: Point, vector: Vector) -> bool:
-        """Take a point, in place of an older one with the same key."""
-        ...
-
-    def remove(self, key: CacheKey) -> bool:
-        """Forget the point of ``key``, if there is one."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +77,7 @@ class SemanticLayer:
 
         Args:
             embedder: Bounds its own time; what it takes is what a lookup can add to a miss.
-            index: Where the points are.
+            index: Where the points are. One on a server bounds its own time, as the embedder.
             acceptance: Decides about candidates.
             denials: What people have said.
             clock: The time.
@@ -146,6 +123,8 @@ class SemanticLayer:
         if isinstance(vector, Unfit):
             return NoMatch(vector, f"not looked up, {vector}")
         candidates = await self._search(phrasing.partition, vector)
+        if candidates is None:
+            return NoMatch("index", "index failed")
         if not candidates:
             return NoMatch("nothing-near")
         chosen = await self._chosen(phrasing, terms, candidates)
@@ -173,12 +152,13 @@ class SemanticLayer:
             return None
         return await self._opinions.doubt(phrasing, match.text, terms.respondent)
 
-    async def _search(self, partition: Partition, vector: Vector) -> Sequence[Candidate]:
-        """Return the nearest points; a search that would keep the loop is done on a thread."""
-        search, now = self._index.search, self._clock.now()
-        if self._index.cost_hint(partition) <= MAX_ROWS_ON_LOOP:
-            return search(partition, vector, MAX_CANDIDATES, now)
-        return await asyncio.to_thread(search, partition, vector, MAX_CANDIDATES, now)
+    async def _search(self, partition: Partition, vector: Vector) -> Sequence[Candidate] | None:
+        """Return the nearest points; ``None`` if the index fails."""
+        try:
+            return await self._index.search(partition, vector, MAX_CANDIDATES, self._clock.now())
+        except IndexUnavailable as error:
+            self._events.emit(Degraded("semantic.index", str(error)))
+            return None
 
     async def _chosen(
         self, phrasing: Phrasing, terms: Terms, candidates: Sequence[Candidate]
@@ -260,13 +240,14 @@ class SemanticLayer:
 
         Raises:
             EmbeddingError: Some are not; they are tried again if they are given again.
+            IndexUnavailable: The same, of the index.
         """
         for entry in entries:
             if entry.phrasing is None:
                 continue
             vector = await self._vector(entry.phrasing.text)
             if not isinstance(vector, Unfit):
-                self._index.add(_point_of(entry, entry.phrasing), vector)
+                await self._index.add(_point_of(entry, entry.phrasing), vector)
 
     def forget(self, key: CacheKey) -> None:
         """Drop what was found by its words and is not there any more."""
@@ -280,8 +261,12 @@ class SemanticLayer:
 
     async def _learn(self, entry: Entry, phrasing: Phrasing) -> None:
         vector = await self._embed(phrasing.text)
-        if vector is not None and not isinstance(vector, Unfit):
-            self._index.add(_point_of(entry, phrasing), vector)
+        if vector is None or isinstance(vector, Unfit):
+            return
+        try:
+            await self._index.add(_point_of(entry, phrasing), vector)
+        except IndexUnavailable as error:
+            self._events.emit(Degraded("semantic.index", str(error)))
 
     async def _embed(self, text: str) -> Vector | Unfit | None:
         """Return the vector of ``text``, why it has none, or ``None`` if the embedder fails."""

@@ -14,6 +14,7 @@ from stepwell.core.events import Event
 from stepwell.core.judgement import Judgement, Verdict
 from stepwell.core.likeness import Match, NoMatch, Terms
 from stepwell.core.names import CacheKey, LayerName, Level, Namespace, Partition, Position
+from stepwell.core.points import Candidate, Group, Point
 from stepwell.core.ports import EvictionPolicy
 from stepwell.core.vectors import Embedder, Vector
 from stepwell.keys.pair import pair_of
@@ -24,7 +25,6 @@ from stepwell.semantic.acceptance.verified import Boundaries
 from stepwell.semantic.comparison import Comparison
 from stepwell.semantic.denials import Denials
 from stepwell.semantic.evidence import Evidence
-from stepwell.semantic.index.point import Candidate, Group, Point
 from stepwell.semantic.layer import SemanticLayer, Tolerances
 from stepwell.study.texts import Block, Neighbours, Place, Texts
 
@@ -241,7 +241,7 @@ class Arm:
         self._stored[question.key] = question
         self._answers[_partition(question), question.answer] += 1
         if question.phrasing is not None and self._semantic is not None:
-            self._semantic.index.add(_point(question, question.phrasing), _NO_VECTOR)
+            self._semantic.index.hold(_point(question, question.phrasing))
         expires_at = question.at + question.ttl_seconds
         heapq.heappush(self._expiries, (expires_at, question.number, question.key))
         if self._policy is not None:
@@ -287,7 +287,7 @@ class _HeldIndex:
         self._points: dict[CacheKey, Point] = {}
         self.nearby: _Nearby | None = None
 
-    def search(
+    async def search(
         self,
         partition: bytes,
         vector: Vector,
@@ -307,29 +307,26 @@ class _HeldIndex:
                     break
         return found[:k]
 
-    def cost_hint(self, partition: bytes) -> int:  # noqa: ARG002  (the same for all)
-        """Return 0: neighbours are known beforehand."""
-        return 0
+    async def add(self, point: Point, vector: Vector) -> None:  # noqa: ARG002  (the texts have it)
+        self.hold(point)
 
-    def add(self, point: Point, vector: Vector) -> bool:  # noqa: ARG002  (the texts have it)
+    def hold(self, point: Point) -> None:
         place = (Partition(point.partition), point.text)
         if place not in self._held:
             self._texts.hold(place)
         self._held.setdefault(place, {})[point.key] = point
         self._points[point.key] = point
-        return True
 
-    def remove(self, key: CacheKey) -> bool:
+    def remove(self, key: CacheKey) -> None:
         point = self._points.pop(key, None)
         if point is None:
-            return False
+            return
         place = (Partition(point.partition), point.text)
         held = self._held[place]
         del held[key]
         if not held:
             del self._held[place]
             self._texts.release(place)
-        return True
 
 
 class _Semantic:

@@ -9,7 +9,7 @@ from support.walk import Heard
 
 from stepwell.core.changes import Invalidated, Judged, Lost, Replaced
 from stepwell.core.entry import Arrived, Entry, Selector
-from stepwell.core.errors import CorruptEntry, EmbeddingError, StoreUnavailable
+from stepwell.core.errors import CorruptEntry, EmbeddingError, IndexUnavailable, StoreUnavailable
 from stepwell.core.events import Degraded
 from stepwell.core.judgement import Judgement
 from stepwell.core.names import Arrival, CacheKey, Partition, Position, Tier
@@ -78,24 +78,27 @@ class HandIndex:
     obeyed: list[tuple[Selector, Position]] = field(default_factory=list)
     gap: Gap | None = field(default_factory=lambda: Gap(NOTHING))
     flushed: list[Position] = field(default_factory=list)
+    wants: bool = True
+    failing: bool = False
 
     def close_gap(self, gap: Gap) -> None:
         if self.gap is gap:
             self.gap = None
 
-    def holds(self, key: CacheKey, expires_at: float) -> bool:
-        return self.held.get(key, 0.0) >= expires_at
+    async def lacking(self, arrived: Sequence[Arrived]) -> Sequence[Arrived]:
+        return [one for one in arrived if self.held.get(one.key, 0.0) < one.expires_at]
 
-    def remove_where(self, selector: Selector, before: Position) -> int:
+    def remove_where(self, selector: Selector, before: Position) -> None:
         self.obeyed.append((selector, before))
-        return 0
 
-    async def maintain(self, position: Position) -> None:
+    async def maintain(self, position: Position) -> bool:
         assert position == Position(7)
+        if self.failing:
+            raise IndexUnavailable("nobody answers")
+        return self.wants
 
-    async def flush(self, position: Position) -> bool:
+    async def flush(self, position: Position) -> None:
         self.flushed.append(position)
-        return True
 
 
 @dataclass
@@ -211,6 +214,21 @@ async def test_failures_are_told_and_tried_again() -> None:
     await eventually(lambda: bench.layer.learned == ["a"])
     bench.store.failing = True
     await eventually(lambda: Degraded("store.disk", "the disk is gone") in bench.events.events)
+    await bench.follower.aclose()
+
+
+async def test_an_index_that_others_keep_is_given_nothing() -> None:
+    """Until this gateway is to keep it; then all that came."""
+    bench = Bench()
+    bench.arrive("a")
+    bench.index.wants = False
+    bench.follower.start(bench.store)
+    assert await bench.follower.wait_until_current(5.0)
+    assert bench.layer.learned == []
+    bench.index.failing = True
+    await eventually(lambda: Degraded("semantic.index", "nobody answers") in bench.events.events)
+    bench.index.failing, bench.index.wants = False, True
+    await eventually(lambda: bench.layer.learned == ["a"])
     await bench.follower.aclose()
 
 

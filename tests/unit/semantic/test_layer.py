@@ -13,10 +13,11 @@ from support.study import HandComparer
 from support.walk import Heard, settle
 
 from stepwell.core.entry import Entry
-from stepwell.core.errors import EmbeddingError, UpstreamBroken
+from stepwell.core.errors import EmbeddingError, IndexUnavailable, UpstreamBroken
 from stepwell.core.events import Degraded, SemanticLookup
 from stepwell.core.likeness import Match, NoMatch, Terms
 from stepwell.core.names import CacheKey, Level, PairId
+from stepwell.core.points import Candidate, Point
 from stepwell.core.vectors import Embeddings, Unfit, Vector
 from stepwell.keys.pair import pair_of
 from stepwell.semantic import layer
@@ -27,8 +28,7 @@ from stepwell.semantic.acceptance.verdict import Acceptance
 from stepwell.semantic.acceptance.verified import Verified
 from stepwell.semantic.comparison import Comparison
 from stepwell.semantic.denials import Denials
-from stepwell.semantic.index.point import Candidate, Point
-from stepwell.semantic.layer import MAX_ROWS_ON_LOOP, SemanticLayer, Tolerances
+from stepwell.semantic.layer import SemanticLayer, Tolerances
 from stepwell.semantic.opinions import Opinions
 from stepwell.semantic.valve.reading import Reading, read
 from stepwell.testing.clock import HandClock
@@ -68,13 +68,14 @@ class PlainIndex:
 
     def __init__(self) -> None:
         self.points: dict[CacheKey, tuple[Point, Vector]] = {}
-        self.rows = 1
-        """What a search is said to cost."""
-        self.threads: list[int] = []
-        """Where searches ran."""
+        self.failing = False
+        self.searches = 0
 
-    def search(self, partition: bytes, vector: Vector, k: int, now: float) -> Sequence[Candidate]:
-        self.threads.append(threading.get_ident())
+    async def search(
+        self, partition: bytes, vector: Vector, k: int, now: float
+    ) -> Sequence[Candidate]:
+        self._fail()
+        self.searches += 1
         found = [
             Candidate(
                 point.key,
@@ -89,15 +90,16 @@ class PlainIndex:
         ]
         return sorted(found, key=lambda candidate: -candidate.similarity)[:k]
 
-    def cost_hint(self, partition: bytes) -> int:
-        return self.rows
-
-    def add(self, point: Point, vector: Vector) -> bool:
+    async def add(self, point: Point, vector: Vector) -> None:
+        self._fail()
         self.points[point.key] = (point, vector)
-        return True
 
-    def remove(self, key: CacheKey) -> bool:
-        return self.points.pop(key, None) is not None
+    def remove(self, key: CacheKey) -> None:
+        self.points.pop(key, None)
+
+    def _fail(self) -> None:
+        if self.failing:
+            raise IndexUnavailable("nobody answers")
 
 
 @dataclass(frozen=True)
@@ -261,17 +263,6 @@ async def test_a_neighbour_that_is_too_far_does_not_hide_one_that_is_sure() -> N
     assert found.text == sure
 
 
-async def test_a_long_search_does_not_keep_the_loop() -> None:
-    """It runs on a thread, and finds the same."""
-    bench = make_bench({})
-    await bench.store(STORED)
-    short = await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
-    bench.index.rows = MAX_ROWS_ON_LOOP + 1
-    assert await bench.layer.lookup(make_phrasing(ASKED), GENERAL) == short
-    here = threading.get_ident()
-    assert [thread == here for thread in bench.index.threads] == [True, False]
-
-
 async def test_what_was_said_to_be_wrong() -> None:
     """A denied pair never matches again."""
     bench = make_bench({})
@@ -315,6 +306,20 @@ async def test_an_embedder_that_fails_is_a_miss() -> None:
     await asyncio.sleep(0.01)
     assert bench.events.of(Degraded) == [Degraded("semantic.embedder", "out of order")] * 2
     with pytest.raises(EmbeddingError):
+        await bench.store("another")
+
+
+async def test_an_index_that_fails_is_a_miss() -> None:
+    """And counted, as an embedder; who gives what was missing hears of it."""
+    bench = make_bench({})
+    await bench.store(STORED)
+    bench.index.failing = True
+    found = await bench.layer.lookup(make_phrasing(ASKED), GENERAL)
+    assert found == NoMatch("index", "index failed")
+    bench.layer.learn(make_entry("x", phrasing=make_phrasing("x")))
+    await asyncio.sleep(0.01)
+    assert bench.events.of(Degraded) == [Degraded("semantic.index", "nobody answers")] * 2
+    with pytest.raises(IndexUnavailable):
         await bench.store("another")
 
 
@@ -470,7 +475,7 @@ async def test_who_looks_for_the_same_at_the_same_time_shares_one_walk() -> None
     assert isinstance(found[0], Match)
     assert found == [found[0]] * 49
     assert bench.embedder.asked == [ASKED]
-    assert len(bench.index.threads) == len(comparer.asked) == len(opinion.asked) == 1
+    assert bench.index.searches == len(comparer.asked) == len(opinion.asked) == 1
     assert len(bench.events.of(SemanticLookup)) == 49
 
 

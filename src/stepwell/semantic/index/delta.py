@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from stepwell.core.entry import Selector
 from stepwell.core.names import CacheKey, Position
+from stepwell.core.points import Point
 from stepwell.core.vectors import Vector, Vectors
-from stepwell.semantic.index.point import Point
 
 DeltaRow = tuple[Point, Vectors, int]
 """A point, and the matrix and the row its vector stands in."""

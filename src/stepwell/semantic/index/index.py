@@ -8,13 +8,13 @@ from stepwell.core.clock import Clock
 from stepwell.core.entry import Selector
 from stepwell.core.events import Degraded
 from stepwell.core.names import Arrival, CacheKey, Position
+from stepwell.core.points import Candidate, Point
 from stepwell.core.ports import EventSink
-from stepwell.core.vectors import Vector
+from stepwell.core.vectors import Vector, checked_vector
 from stepwell.semantic.index.bounds import Bounds
 from stepwell.semantic.index.folder import Folder
 from stepwell.semantic.index.manifest import Identity
 from stepwell.semantic.index.merger import Merger
-from stepwell.semantic.index.point import Candidate, Point, checked_vector
 from stepwell.semantic.index.progress import Gap, Progress
 from stepwell.semantic.index.sharing import COMPONENT, Sharing
 from stepwell.semantic.index.view import View

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stepwell.semantic.index.point import ID_BYTES
+from stepwell.core.points import ID_BYTES
 
 Array = npt.NDArray[Any]
 """A column; `sections` says of which type."""

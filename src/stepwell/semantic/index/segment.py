@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from stepwell.core.entry import Selector
 from stepwell.core.names import CacheKey, Position
+from stepwell.core.points import Candidate, group_is_meant
 from stepwell.core.vectors import Vector
 from stepwell.semantic.index import ivf, layout
 from stepwell.semantic.index.live import LiveRows, RowState
 from stepwell.semantic.index.manifest import Damaged, SegmentRecord
-from stepwell.semantic.index.point import Candidate, group_is_meant
 from stepwell.semantic.index.segment_files import OpenedFiles, open_files, read_dead
 from stepwell.semantic.index.table import decoded_groups, tag_number
 

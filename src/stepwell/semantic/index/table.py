@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from stepwell.core.names import Namespace
+from stepwell.core.points import Group, Point
 from stepwell.semantic.index import layout
 from stepwell.semantic.index.layout import RECORD, Array, Shape
-from stepwell.semantic.index.point import Group, Point
 
 Indices = npt.NDArray[np.intp]
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from stepwell.core.entry import Selector
 from stepwell.core.names import CacheKey, Position
+from stepwell.core.points import Candidate, Point
 from stepwell.core.vectors import Vector
 from stepwell.semantic.index.bounds import Bounds
 from stepwell.semantic.index.delta import Delta, DeltaRow
 from stepwell.semantic.index.live import RowState
 from stepwell.semantic.index.manifest import Damaged
-from stepwell.semantic.index.point import Candidate, Point
 from stepwell.semantic.index.removals import RecentRemovals
 from stepwell.semantic.index.segment import Near, Rows, Segment, noting_damage
 from stepwell.semantic.index.tiers import Size

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.points import make_group, make_id, make_point
 
+from stepwell.core.points import Point
 from stepwell.semantic.index import layout
 from stepwell.semantic.index.layout import Array
-from stepwell.semantic.index.point import Point
 from stepwell.semantic.index.table import (
     Part,
     Table,

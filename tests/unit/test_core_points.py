@@ -8,7 +8,7 @@ import pytest
 from support.points import DIMENSIONS, make_point, make_vectors
 
 from stepwell.core.names import CacheKey
-from stepwell.semantic.index.point import checked_vector
+from stepwell.core.vectors import checked_vector
 
 VECTOR = make_vectors(1)[0]
 

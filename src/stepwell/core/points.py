@@ -1,9 +1,11 @@
-"""What the index holds, and what a search returns."""
+"""Questions as points: what an index of them holds, what a search returns, and who may search.
 
+Needs numpy, as `stepwell.core.vectors` does; only rooms of the ``semantic`` extra import it.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
-
-import numpy as np
+from typing import NamedTuple, Protocol
 
 from stepwell.core.entry import Selector
 from stepwell.core.names import CacheKey, Namespace, Position
@@ -11,8 +13,6 @@ from stepwell.core.vectors import Vector
 
 ID_BYTES = 32
 """Length of a cache key and of a partition."""
-
-_UNIT_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +83,65 @@ def group_is_meant(group: Group, selector: Selector) -> bool:
     )
 
 
-def checked_vector(vector: Vector, dimensions: int) -> Vector:
-    """Return ``vector`` as it is searched and stored.
+class PointServer(Protocol):
+    """A server that keeps points and searches them, for all who share a store.
 
-    Raises:
-        ValueError: Another shape, no numbers, or not of unit length.
+    Safe for many tasks on one event loop. No call blocks the loop. Every method raises `StoreError`
+    and nothing else when the server cannot do its work.
     """
-    if vector.shape != (dimensions,):
-        raise ValueError(f"vector of shape {vector.shape}; the index has {dimensions} dimensions")
-    vector = np.ascontiguousarray(vector, dtype=np.float32)
-    # A sum with NaN in it is in no range.
-    if not abs(float(vector @ vector) - 1.0) < _UNIT_TOLERANCE:
-        raise ValueError("vector is not of unit length")
-    return vector
+
+    @property
+    def trouble(self) -> str:
+        """Why it is not used just now; empty if it is."""
+        ...
+
+    async def search(
+        self, partition: bytes, vector: Vector, k: int, now: float
+    ) -> Sequence[Candidate]:
+        """Return up to ``k`` points of ``partition`` nearest to ``vector``, nearest first.
+
+        None of them has expired. Some near ones may be missed. Waits no longer than its budget.
+
+        Args:
+            partition: 32 bytes.
+            vector: Of unit length.
+            k: At least 1.
+            now: Seconds since the epoch.
+        """
+        ...
+
+    async def add(self, point: Point, vector: Vector) -> None:
+        """Keep a point until it expires, in place of an older one under its key.
+
+        Of two points of one key the one of the later position is newer, then the one that expires
+        later.
+        """
+        ...
+
+    async def remove(self, key: CacheKey) -> None:
+        """Remove the point under ``key``, if there is one."""
+        ...
+
+    async def remove_where(self, selector: Selector, before: Position) -> None:
+        """Remove the points of entries that ``selector`` means, of positions below ``before``."""
+        ...
+
+    async def remove_expired(self, now: float) -> None:
+        """Remove some of what has expired, if that does not go by itself."""
+        ...
+
+    async def expiries(self, keys: Sequence[CacheKey]) -> Mapping[CacheKey, float]:
+        """Return when the points under ``keys`` expire; those that are not there are left out."""
+        ...
+
+    async def lead(self, seconds: float) -> bool:
+        """Ask to be the one of all who share it that tidies up; return whether one is, so long."""
+        ...
+
+    async def resign(self) -> None:
+        """Let another lead, if one does."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release everything. May be called twice."""
+        ...

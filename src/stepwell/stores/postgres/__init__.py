@@ -1,0 +1,1 @@
+"""PostgreSQL with pgvector: points that it searches for several gateways."""
