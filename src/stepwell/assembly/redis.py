@@ -13,6 +13,7 @@ from stepwell.core.events import Degraded
 from stepwell.core.names import Tier
 from stepwell.core.ports import EventSink
 from stepwell.stores.redis.address import Credentials, parse_address
+from stepwell.stores.redis.breaker import Open
 from stepwell.stores.redis.servers import Servers, open_servers
 from stepwell.stores.redis.store import RedisStore
 from stepwell.stores.redis.tls import Tls
@@ -24,6 +25,7 @@ async def open_redis(table: Redis, url: str, *, clock: Clock, events: EventSink)
     Raises:
         ConfigError: A setting cannot be used.
     """
+    watch = PartWatch(Tier.REDIS, clock=clock, events=events)
     servers = await open_servers(
         parse_address(url),
         credentials=credentials_of(table),
@@ -33,7 +35,8 @@ async def open_redis(table: Redis, url: str, *, clock: Clock, events: EventSink)
             _path(table.key_file),
             table.check_hostname,
         ),
-        on_change=lambda _: None,  # Of the store's trouble it is a part.
+        # That all is well again the store says, whose feed must be heard, too.
+        on_change=lambda state: watch.note(state.reason) if isinstance(state, Open) else None,
         timeout_seconds=table.timeout_seconds,
     )
     async for warning in _warnings(servers):
@@ -44,7 +47,7 @@ async def open_redis(table: Redis, url: str, *, clock: Clock, events: EventSink)
         clock=clock,
         events=events,
         max_lag_seconds=table.max_lag_seconds,
-        on_change=PartWatch(Tier.REDIS, clock=clock, events=events).note,
+        on_change=watch.note,
     )
 
 

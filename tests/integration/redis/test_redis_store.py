@@ -363,15 +363,25 @@ async def test_arrivals(open_store: OpenStore, server: RedisServer) -> None:
 
 
 async def test_a_full_server(open_store: OpenStore, server: RedisServer) -> None:
-    """It says so; reads go on."""
+    """It says so; all but storing answers goes on, and so does who comes then."""
     store = await open_store()
-    entry = fresh()
+    entry, gone = fresh(), fresh("gone", tags=("a",))
     await store.put(entry)
+    await store.put(gone)
     server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
     server.ask("CONFIG", "SET", "maxmemory", "1mb")
     with pytest.raises(StoreFull, match="memory"):
         await store.put(fresh("other"))
     assert await store.get(entry.key) == entry
+    assert await store.invalidate(Selector(tag="a")) == 1
+    assert await store.move_source(EVERYONE, "faq", "1")
+    await store.judge(make_judgement(PairId(bytes(16)), entry.key))
+    await store.read()
+    await store._removal._sweep(store.position())
+    await until(lambda: not len(store._feed.epochs))
+    late = await open_store()
+    assert await late.get(entry.key) == entry
+    assert await late.get(gone.key) is None
 
 
 async def test_replicas_must_know(open_store: OpenStore, launcher: Launcher) -> None:
