@@ -38,6 +38,7 @@ async def open_redis(table: Redis, url: str, *, clock: Clock, events: EventSink)
         # That all is well again the store says, whose feed must be heard, too.
         on_change=lambda state: watch.note(state.reason) if isinstance(state, Open) else None,
         timeout_seconds=table.timeout_seconds,
+        sentinel_credentials=sentinel_credentials_of(table),
     )
     async for warning in _warnings(servers):
         events.emit(Degraded("store.redis", warning))
@@ -57,10 +58,17 @@ def credentials_of(table: Redis) -> Credentials:
     Raises:
         ConfigError: The variable with the password is not set.
     """
-    password = None
-    if table.password_env is not None:
-        password = secret_from(table.password_env, setting="stores.redis.password_env")
-    return Credentials(table.username, password)
+    return Credentials(table.username, _secret(table.password_env, "password_env"))
+
+
+def sentinel_credentials_of(table: Redis) -> Credentials:
+    """As `credentials_of`, for those who watch the server."""
+    password = _secret(table.sentinel_password_env, "sentinel_password_env")
+    return Credentials(table.sentinel_username, password)
+
+
+def _secret(variable: str | None, key: str) -> str | None:
+    return None if variable is None else secret_from(variable, setting=f"stores.redis.{key}")
 
 
 async def _warnings(servers: Servers) -> AsyncIterator[str]:

@@ -120,6 +120,28 @@ async def test_master_that_is_cut_off_from_its_sentinels(
     assert await servers.ask(KEY, "GET", KEY) is None
 
 
+@pytest.mark.parametrize("user", [None, "watcher"])
+async def test_sentinel_with_a_password(
+    launcher: Launcher, open_at: OpenServers, user: str | None
+) -> None:
+    """Another than the master's; without it, or with a wrong one, the reason names the setting."""
+    master = launcher.start(USER)
+    locked = "requirepass secret" if user is None else f"user {user} on >secret allcommands"
+    closed = () if user is None else ("user default off",)
+    sentinel = launcher.start(
+        f"sentinel monitor {SERVICE} 127.0.0.1 {master.port} 1",
+        *(*LOGIN, locked, *closed),
+        arguments=("--sentinel",),
+    )
+    url = f"redis+sentinel://ann:word@127.0.0.1:{sentinel.port}/{SERVICE}"
+    servers = await open_at(url, sentinel_credentials=Credentials(user, "secret"))
+    assert await servers.ask(KEY, "PING") == b"PONG"
+    for credentials in (Credentials(), Credentials(user, "wrong")):
+        servers = await open_at(url, sentinel_credentials=credentials)
+        assert isinstance(servers.state, Open)
+        assert "see stores.redis.sentinel_password_env" in servers.state.reason
+
+
 async def test_service_nobody_knows(launcher: Launcher, open_at: OpenServers) -> None:
     """The operator must write another, if all sentinels say so."""
     sentinel = launcher.start(arguments=("--sentinel",))
