@@ -126,7 +126,11 @@ async def test_sentinel_with_a_password(
 ) -> None:
     """Another than the master's; without it, or with a wrong one, the reason names the setting."""
     master = launcher.start(USER)
-    locked = "requirepass secret" if user is None else f"user {user} on >secret allcommands"
+    locked = (
+        "requirepass secret"
+        if user is None
+        else f"user {user} on >secret +sentinel|get-master-addr-by-name"
+    )
     closed = () if user is None else ("user default off",)
     sentinel = launcher.start(
         f"sentinel monitor {SERVICE} 127.0.0.1 {master.port} 1",
