@@ -14,6 +14,7 @@ from stepwell.stores.record import decode, encode
 from stepwell.stores.redis.epochs import Epochs
 from stepwell.stores.redis.facets import MAX_BYTES, Facets, read_facets, write_facets
 from stepwell.stores.redis.layout import Layout, key_of
+from stepwell.stores.redis.line import PATIENCE_SECONDS
 from stepwell.stores.redis.link import Reply, Word
 from stepwell.stores.redis.replies import integer, items, string
 from stepwell.stores.redis.scripts import PUT, REMOVE, Asked
@@ -21,7 +22,6 @@ from stepwell.stores.redis.scripts import PUT, REMOVE, Asked
 _SCAN_COUNT = 500
 """Names a server is asked for at a time: half a millisecond in which it answers nobody else."""
 
-_SCAN_TIMEOUT_SECONDS = 2.0
 _IDENTITY_BYTES = 20
 """How far a value tells one entry from another under its key: position and expiry are in it."""
 
@@ -125,7 +125,7 @@ class Entries:
                 following, names = items(
                     await node.ask(
                         *("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT),
-                        timeout_seconds=_SCAN_TIMEOUT_SECONDS,
+                        timeout_seconds=PATIENCE_SECONDS,
                     )
                 )
                 if seen := await _look_at(node, [string(name) for name in items(names)]):
@@ -136,19 +136,24 @@ class Entries:
     async def see(self, generation: bytes, key: CacheKey) -> Seen | None:
         """Return one entry as `walk` would, or ``None``."""
         name = self._layout.entry(generation, key)
-        beginning = string(await self._servers.ask(name, "GETRANGE", name, 0, MAX_BYTES - 1))
-        return _seen(key, beginning)
+        told = await self._servers.ask(
+            *(name, "GETRANGE", name, 0, MAX_BYTES - 1), timeout_seconds=PATIENCE_SECONDS
+        )
+        return _seen(key, string(told))
 
     async def remove(self, generation: bytes, seen: Seen) -> bool:
         """Remove an entry, unless another has taken its place; return whether it was there."""
         name = self._layout.entry(generation, seen.key)
         beginning = seen.beginning[:_IDENTITY_BYTES]
-        return bool(integer(await REMOVE.run(self._servers, (name,), beginning)))
+        removed = await REMOVE.run(
+            self._servers, (name,), beginning, timeout_seconds=PATIENCE_SECONDS
+        )
+        return bool(integer(removed))
 
 
 async def _look_at(node: Node, names: list[bytes]) -> list[Seen]:
     asked = [
-        node.ask("GETRANGE", name, 0, MAX_BYTES - 1, timeout_seconds=_SCAN_TIMEOUT_SECONDS)
+        node.ask("GETRANGE", name, 0, MAX_BYTES - 1, timeout_seconds=PATIENCE_SECONDS)
         for name in names
     ]
     seen = []
