@@ -40,6 +40,7 @@ SETTINGS = """
 ttl_seconds = 10
 [stores.memory]
 max_entries = 500
+max_bytes = 4_000_000
 [server]
 shutdown_seconds = 2
 """
