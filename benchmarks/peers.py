@@ -16,7 +16,7 @@ import os
 import pwd
 import shutil
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, cast
@@ -90,11 +90,18 @@ def start_upstream(
     )
 
 
+GATEWAY_LOG = "gateway.log"
 EXACT_ONLY = '[semantic]\nembedder = "off"\n'
 
 
 def start_gateway(
-    directory: Path, upstream_url: str, *, workers: int = 1, settings: str = EXACT_ONLY
+    directory: Path,
+    upstream_url: str,
+    *,
+    workers: int = 1,
+    settings: str = EXACT_ONLY,
+    cpus: Sequence[int] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> AbstractContextManager[Server]:
     """Run Stepwell's gateway as a user would, with a fresh data directory."""
     port = free_port()
@@ -108,8 +115,9 @@ def start_gateway(
         command,
         port=port,
         ready_path="/readyz",
-        log=directory / "gateway.log",
-        cpus=CPUS[:1] if workers == 1 else CPUS,
+        log=directory / GATEWAY_LOG,
+        environment=environment,
+        cpus=cpus or (CPUS[:1] if workers == 1 else CPUS),
     )
 
 

@@ -51,8 +51,24 @@ class Server:
         """Return the resident memory; pages that processes share count for each."""
         return sum(int(fields[21]) for fields in self._processes()) * os.sysconf("SC_PAGE_SIZE")
 
+    def descriptors(self) -> int:
+        """Return how many files and sockets are open."""
+        return self._entries("fd")
+
+    def threads(self) -> int:
+        """Return how many threads there are."""
+        return self._entries("task")
+
+    def _entries(self, directory: str) -> int:
+        directories = [Path(f"/proc/{pid}/{directory}") for pid in self._tree()]
+        return sum(1 for found in directories for _ in found.iterdir())
+
     def _processes(self) -> list[list[str]]:
         """Return the fields of ``/proc/PID/stat`` after the name, of each process."""
+        return list(self._tree().values())
+
+    def _tree(self) -> dict[int, list[str]]:
+        """Return the same by process number."""
         found: dict[int, list[str]] = {}
         for file in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -60,10 +76,10 @@ class Server:
             except OSError:
                 continue  # It has ended.
             found[int(file.parent.name)] = text.rpartition(")")[2].split()
-        tree: list[list[str]] = []
+        tree: dict[int, list[str]] = {}
         level = {self.process.pid} & found.keys()
         while level:
-            tree += [found[pid] for pid in level]
+            tree |= {pid: found[pid] for pid in level}
             level = {pid for pid, fields in found.items() if int(fields[1]) in level}
         return tree
 

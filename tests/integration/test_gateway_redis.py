@@ -28,10 +28,11 @@ def start(redis: RedisServer, upstream: FakeUpstream, tmp_path: Path) -> Start:
     """Start gateways on one Redis, each with a data directory of its own."""
 
     @asynccontextmanager
-    async def start(name: str = "one", **table: Any) -> AsyncIterator[Gateway]:
+    async def start(name: str = "one", log: str = "off", **table: Any) -> AsyncIterator[Gateway]:
         settings = {
             "stores": {"redis": {"url": redis.url, **table}},
             "semantic": {"embedder": "off"},
+            "log": {"target": log},
         }
         async with running_gateway(tmp_path / name, upstream.base_url, settings) as gateway:
             yield gateway
@@ -139,6 +140,30 @@ async def test_an_outage_costs_time_only(
         await until(two, wanted=False)
         await becomes("HIT", two, "Another")
         assert upstream.call_count >= before + 1
+
+
+@pytest.mark.parametrize("how", ["pause", "kill"])
+async def test_an_outage_has_two_lines(
+    start: Start, redis: RedisServer, capfd: pytest.CaptureFixture[str], how: str
+) -> None:
+    """One when it begins, and one when it ends; before it is known for one, a failure is told."""
+    async with start("one", log="stderr") as one:
+        await outcome(one, "What is a cow?")
+        await stored(redis, 1)
+        getattr(redis, how)()
+        for number in range(20):
+            assert await outcome(one, f"Question {number}") == "MISS"
+        await until(one, wanted=True)
+        await asyncio.sleep(1.5)  # the feed notices, too, and is looked for again
+        for number in range(20):
+            assert await outcome(one, f"Another question {number}") == "MISS"
+        await asyncio.to_thread(redis.resume if how == "pause" else redis.start)
+        await until(one, wanted=False)
+        await asyncio.sleep(0.2)  # lines wait for others a tenth of a second
+        lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+        told = [line["event"] for line in lines if line["event"] != "request"]
+        assert told[-2:] == ["bypassed", "resumed"]
+        assert told[:-2] in ([], ["degraded"])
 
 
 async def test_redis_is_not_there(start: Start, redis: RedisServer) -> None:

@@ -30,12 +30,15 @@ async def open_redis(table: Redis, url: str, *, clock: Clock, events: EventSink)
     Raises:
         ConfigError: A setting cannot be used.
     """
+    watch = PartWatch(Tier.REDIS, clock=clock, events=events)
     servers = await open_servers(
         parse_address(url),
         credentials=credentials_of(table),
         tls=_tls_of(table),
-        on_change=lambda _: None,  # Of the store's trouble it is a part.
+        # That all is well again the store says, whose feed must be heard, too.
+        on_change=lambda state: watch.note(state.reason) if isinstance(state, Open) else None,
         timeout_seconds=table.timeout_seconds,
+        sentinel_credentials=sentinel_credentials_of(table),
     )
     async for warning in _warnings(servers):
         events.emit(Degraded("store.redis", warning))
@@ -45,7 +48,7 @@ async def open_redis(table: Redis, url: str, *, clock: Clock, events: EventSink)
         clock=clock,
         events=events,
         max_lag_seconds=table.max_lag_seconds,
-        on_change=PartWatch(Tier.REDIS, clock=clock, events=events).note,
+        on_change=watch.note,
     )
 
 
@@ -105,10 +108,17 @@ def credentials_of(table: Redis) -> Credentials:
     Raises:
         ConfigError: The variable with the password is not set.
     """
-    password = None
-    if table.password_env is not None:
-        password = secret_from(table.password_env, setting="stores.redis.password_env")
-    return Credentials(table.username, password)
+    return Credentials(table.username, _secret(table.password_env, "password_env"))
+
+
+def sentinel_credentials_of(table: Redis) -> Credentials:
+    """As `credentials_of`, for those who watch the server."""
+    password = _secret(table.sentinel_password_env, "sentinel_password_env")
+    return Credentials(table.sentinel_username, password)
+
+
+def _secret(variable: str | None, key: str) -> str | None:
+    return None if variable is None else secret_from(variable, setting=f"stores.redis.{key}")
 
 
 async def _warnings(servers: Servers) -> AsyncIterator[str]:

@@ -183,6 +183,10 @@ class Redis(Table, frozen=True):
     """Of an ACL; else the server's default user."""
     password_env: EnvName | None = None
     """Variable with the password."""
+    sentinel_username: Text | None = None
+    """As ``username``, of the sentinels, where they ask for one."""
+    sentinel_password_env: EnvName | None = None
+    """Variable with the sentinels' password."""
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "stepwell"
     """What the names of all keys begin with."""
     timeout_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.05

@@ -33,7 +33,8 @@ class RequestLog:
     """Writes a line for each request, with its trail, and for each failure; an `EventSink`.
 
     A component that fails in the same way again and again gets a line a minute, with the number of
-    failures ``unsaid`` since the last.
+    failures ``unsaid`` since the last. For the failures of a part that is bypassed the line that
+    says so stands, for a minute.
 
     For one event loop, which it never holds up: when what reads the log does not keep up, or
     the disk is full, lines are dropped, and their number is reported as a `Degraded` event of
@@ -104,8 +105,10 @@ class RequestLog:
                 unsaid = self._lasting.say(component, error, moment)
                 return b"" if unsaid is None else self._degraded(moment, component, error, unsaid)
             case Bypassed(part, reason):
+                self._lasting.explain(f"store.{part}", moment)
                 return self._said(moment, "bypassed", {"part": part, "reason": reason})
             case Resumed(part, seconds):
+                self._lasting.forget(f"store.{part}")
                 return self._said(moment, "resumed", {"part": part, "seconds": seconds})
             case UpstreamFailed(upstream, kind):
                 return self._said(moment, "upstream_failed", {"upstream": upstream, "kind": kind})

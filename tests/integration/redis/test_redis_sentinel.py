@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 from support.redis_client import Changes, OpenServers, answer_at_once, fail_until_open
-from support.redis_servers import RedisServer, free_port, redis_servers, wait_until
+from support.redis_sentinels import SERVICE, Watched, redis_watched, start_sentinel
+from support.redis_servers import RedisServer, free_port
 from support.redis_servers import Servers as Launcher
 
 from stepwell.core.errors import ConfigError
@@ -16,68 +16,22 @@ from stepwell.stores.redis.breaker import Closed, Open
 from stepwell.stores.redis.servers import CONNECT_TIMEOUT_SECONDS, TIMEOUT_SECONDS
 
 KEY = b"key"
-SERVICE = "main"
 USER = "user ann on >word allkeys allchannels allcommands"
+LOGIN = (f"sentinel auth-user {SERVICE} ann", f"sentinel auth-pass {SERVICE} word")
 
 
-@dataclass(frozen=True)
-class Watched:
-    """A master, a replica, and a sentinel, which asks for no password."""
-
-    servers: tuple[RedisServer, RedisServer]
-    sentinel: RedisServer
-
-    @property
-    def url(self) -> str:
-        """The first of its sentinels is gone."""
-        sentinels = f"127.0.0.1:{free_port()},127.0.0.1:{self.sentinel.port}"
-        return f"redis+sentinel://ann:word@{sentinels}/{SERVICE}/1"
-
-    def master(self) -> RedisServer:
-        """Return the master, as the sentinel sees it."""
-        _, port = self.sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
-        return next(server for server in self.servers if server.port == int(port))
-
-    def replica(self) -> RedisServer:
-        """Return the other one."""
-        master = self.master()
-        return next(server for server in self.servers if server is not master)
-
-    def wait_until_whole(self) -> None:
-        """Return when a failover is possible."""
-        wait_until(self._is_whole)
-
-    def _is_whole(self) -> bool:
-        replicas = self.sentinel.ask("SENTINEL", "REPLICAS", SERVICE)
-        fields = [dict(zip(replica[::2], replica[1::2], strict=True)) for replica in replicas]
-        return [(field[b"flags"], field[b"master-link-status"]) for field in fields] == [
-            (b"slave", b"ok")
-        ]
+def url_of(watched: Watched) -> str:
+    """Return a URL; the first of its sentinels is gone."""
+    sentinels = f"127.0.0.1:{free_port()},127.0.0.1:{watched.sentinels[0].port}"
+    return f"redis+sentinel://ann:word@{sentinels}/{SERVICE}/1"
 
 
 @pytest.fixture(scope="module")
 def watched_servers() -> Iterator[Watched]:
     """One set for all tests; what they break is whole again after a while."""
-    with redis_servers() as launcher:
-        login = (USER, "masteruser ann", "masterauth word", "repl-diskless-sync-delay 0")
-        master = launcher.start(*login)
-        replica = launcher.start(*login, f"replicaof 127.0.0.1 {master.port}")
-        wait_until(lambda: replica.info("replication")["master_link_status"] == "up")
-        sentinel = start_sentinel(launcher, master)
-        yield Watched((master, replica), sentinel)
-
-
-def start_sentinel(launcher: Launcher, master: RedisServer) -> RedisServer:
-    sentinel = launcher.start(
-        f"sentinel monitor {SERVICE} 127.0.0.1 {master.port} 1",
-        f"sentinel auth-user {SERVICE} ann",
-        f"sentinel auth-pass {SERVICE} word",
-        f"sentinel down-after-milliseconds {SERVICE} 1000",
-        f"sentinel failover-timeout {SERVICE} 3000",
-        arguments=("--sentinel",),
-    )
-    sentinel.ask("SENTINEL", "DEBUG", "INFO-PERIOD", 100, "PUBLISH-PERIOD", 100)
-    return sentinel
+    login = (USER, "masteruser ann", "masterauth word")
+    with redis_watched(sentinels=1, server_lines=login, sentinel_lines=LOGIN) as watched:
+        yield watched
 
 
 @pytest.fixture
@@ -89,7 +43,7 @@ def watched(watched_servers: Watched) -> Watched:
 
 async def test_master_is_found(watched: Watched, open_at: OpenServers) -> None:
     """Whichever sentinel answers; user, password and db are the master's."""
-    servers = await open_at(watched.url)
+    servers = await open_at(url_of(watched))
     assert servers.state == Closed()
     await servers.ask(KEY, "SET", KEY, "value")
     assert watched.master().info("keyspace")["db1"].startswith("keys=1,")
@@ -104,9 +58,9 @@ async def test_failover_on_request(
     watched: Watched, open_at: OpenServers, changes: Changes
 ) -> None:
     """An operator's: calls follow, and nothing here need be restarted."""
-    servers = await open_at(watched.url)
+    servers = await open_at(url_of(watched))
     replica = watched.replica()
-    watched.sentinel.ask("SENTINEL", "FAILOVER", SERVICE)
+    watched.sentinels[0].ask("SENTINEL", "FAILOVER", SERVICE)
     await changes.opened()
     await changes.closed()
     assert await servers.ask(KEY, "CONFIG", "GET", "port") == [b"port", b"%d" % replica.port]
@@ -118,7 +72,7 @@ async def test_master_that_is_killed(
     watched: Watched, open_at: OpenServers, changes: Changes
 ) -> None:
     """Calls fail at once until there is another."""
-    servers = await open_at(watched.url)
+    servers = await open_at(url_of(watched))
     victim, replica = watched.master(), watched.replica()
     await asyncio.to_thread(victim.kill)
     await changes.opened()
@@ -136,7 +90,7 @@ async def test_master_that_is_paused(
 ) -> None:
     """As if it were killed; when it goes on, nobody asks it."""
     servers = await open_at(
-        watched.url,
+        url_of(watched),
         timeout_seconds=TIMEOUT_SECONDS,
         connect_timeout_seconds=CONNECT_TIMEOUT_SECONDS,  # of each try, while it is paused
     )
@@ -156,7 +110,7 @@ async def test_master_that_is_cut_off_from_its_sentinels(
     """It does not know that there is another; the sentinels are asked now and then."""
     monkeypatch.setattr(sentinel_module, "LOOK_SECONDS", 0.1)
     old, new = launcher.start(USER), launcher.start(USER)
-    sentinel = start_sentinel(launcher, old)
+    sentinel = start_sentinel(launcher, old, *LOGIN)
     servers = await open_at(f"redis+sentinel://ann:word@127.0.0.1:{sentinel.port}/{SERVICE}")
     await servers.ask(KEY, "SET", KEY, "old")
     sentinel.ask("SENTINEL", "REMOVE", SERVICE)
@@ -164,6 +118,32 @@ async def test_master_that_is_cut_off_from_its_sentinels(
     assert f"the master is 127.0.0.1:{new.port} now" in await changes.opened()
     await changes.closed()
     assert await servers.ask(KEY, "GET", KEY) is None
+
+
+@pytest.mark.parametrize("user", [None, "watcher"])
+async def test_sentinel_with_a_password(
+    launcher: Launcher, open_at: OpenServers, user: str | None
+) -> None:
+    """Another than the master's; without it, or with a wrong one, the reason names the setting."""
+    master = launcher.start(USER)
+    locked = (
+        "requirepass secret"
+        if user is None
+        else f"user {user} on >secret +sentinel|get-master-addr-by-name"
+    )
+    closed = () if user is None else ("user default off",)
+    sentinel = launcher.start(
+        f"sentinel monitor {SERVICE} 127.0.0.1 {master.port} 1",
+        *(*LOGIN, locked, *closed),
+        arguments=("--sentinel",),
+    )
+    url = f"redis+sentinel://ann:word@127.0.0.1:{sentinel.port}/{SERVICE}"
+    servers = await open_at(url, sentinel_credentials=Credentials(user, "secret"))
+    assert await servers.ask(KEY, "PING") == b"PONG"
+    for credentials in (Credentials(), Credentials(user, "wrong")):
+        servers = await open_at(url, sentinel_credentials=credentials)
+        assert isinstance(servers.state, Open)
+        assert "see stores.redis.sentinel_password_env" in servers.state.reason
 
 
 async def test_service_nobody_knows(launcher: Launcher, open_at: OpenServers) -> None:
@@ -200,7 +180,7 @@ async def test_server_that_is_no_sentinel(server: RedisServer, open_at: OpenServ
 
 async def test_closing(watched: Watched, open_at: OpenServers, changes: Changes) -> None:
     """No task and no news are left."""
-    servers = await open_at(watched.url)
+    servers = await open_at(url_of(watched))
     await servers.aclose()
     assert answer_at_once(servers.ask(KEY, "PING")) == "it was closed here"
     assert changes.seen == []

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from meta.repository import ROOT
 from support.redis_client import OpenServers
+from support.redis_cluster import redis_cluster
 from support.redis_servers import PATIENCE_SECONDS, RedisServer
 from support.redis_servers import Servers as Launcher
 
@@ -24,6 +25,7 @@ from stepwell.stores.redis import entries, removal
 from stepwell.stores.redis.address import Credentials
 from stepwell.stores.redis.facets import facets_of
 from stepwell.stores.redis.layout import Layout
+from stepwell.stores.redis.slots import slot_of
 from stepwell.stores.redis.store import RedisStore
 from stepwell.testing.entries import make_entry, make_judgement, make_phrasing
 
@@ -418,15 +420,25 @@ async def test_arrivals(open_store: OpenStore, server: RedisServer) -> None:
 
 
 async def test_a_full_server(open_store: OpenStore, server: RedisServer) -> None:
-    """It says so; reads go on."""
+    """It says so; all but storing answers goes on, and so does who comes then."""
     store = await open_store()
-    entry = fresh()
+    entry, gone = fresh(), fresh("gone", tags=("a",))
     await store.put(entry)
+    await store.put(gone)
     server.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
     server.ask("CONFIG", "SET", "maxmemory", "1mb")
     with pytest.raises(StoreFull, match="memory"):
         await store.put(fresh("other"))
     assert await store.get(entry.key) == entry
+    assert await store.invalidate(Selector(tag="a")) == 1
+    assert await store.move_source(EVERYONE, "faq", "1")
+    await store.judge(make_judgement(PairId(bytes(16)), entry.key))
+    await store.read()
+    await store._removal._sweep(store.position())
+    await until(lambda: not len(store._feed.epochs))
+    late = await open_store()
+    assert await late.get(entry.key) == entry
+    assert await late.get(gone.key) is None
 
 
 async def test_replicas_must_know(open_store: OpenStore, launcher: Launcher) -> None:
@@ -481,3 +493,38 @@ async def test_walks_in_pages(open_store: OpenStore, monkeypatch: pytest.MonkeyP
     assert await store.invalidate(Selector(tag="odd")) == 50
     assert await store.count(Selector()) == 50
     assert Layout(PREFIX).meta == FEED + b"meta"
+
+
+async def kinds_found(store: RedisStore, wanted: list[Entry]) -> set[type]:
+    """Return of which kinds the store's answers are."""
+    got = await asyncio.gather(*(store.get(one.key) for one in wanted), return_exceptions=True)
+    return {StoreUnavailable if isinstance(it, StoreUnavailable) else type(it) for it in got}
+
+
+@pytest.mark.slow
+async def test_a_lost_node_keeps_no_invalidation_back(open_store: OpenStore) -> None:
+    """What it holds cannot be counted, which is told; all the same, everybody obeys."""
+    with redis_cluster() as cluster:
+        one, other = await open_store(cluster.url), await open_store(cluster.url)
+        feed = cluster.owner(slot_of(Layout(PREFIX).meta))
+        kept = [fresh(str(number), tags=("a",)) for number in range(30)]
+        for entry in kept:
+            await one.put(entry)
+        lost = next(server for server in cluster.masters() if server is not feed)
+        for server in cluster.servers:
+            if server.info("replication").get("master_port") == str(lost.port):
+                await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(lost.kill)
+        found = await asyncio.gather(
+            *(other.get(entry.key) for entry in kept), return_exceptions=True
+        )
+        assert set(map(type, found)) == {Entry, StoreUnavailable}
+        with pytest.raises(StoreUnavailable):
+            await one.invalidate(Selector(tag="a"))
+        await read_until(other)
+        found = await asyncio.gather(
+            *(other.get(entry.key) for entry in kept), return_exceptions=True
+        )
+        assert set(map(type, found)) == {type(None), StoreUnavailable}
+        for store in (one, other):
+            await store.aclose()

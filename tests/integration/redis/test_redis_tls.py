@@ -41,7 +41,11 @@ def certificate(authority: Certificate, tmp_path_factory: pytest.TempPathFactory
 
 
 def start(
-    launcher: Launcher, authority: Certificate, certificate: Certificate, *lines: str
+    launcher: Launcher,
+    authority: Certificate,
+    certificate: Certificate,
+    *lines: str,
+    arguments: tuple[str, ...] = (),
 ) -> RedisServer:
     if REDIS is None:
         pytest.skip("redis-server is not installed, and the Valkey that is has no TLS")
@@ -52,6 +56,7 @@ def start(
         *lines,
         program=REDIS,
         port_option="tls-port",
+        arguments=arguments,
     )
 
 
@@ -109,6 +114,30 @@ async def test_cluster(
     )
     assert servers.state == Closed()
     assert [master.name for master in servers.masters()] == [f"localhost:{server.port}"]
+
+
+async def test_sentinels(
+    launcher: Launcher, authority: Certificate, certificate: Certificate, open_at: OpenServers
+) -> None:
+    """They are asked over TLS as the master is; names they announce are compared."""
+    lines = ("tls-auth-clients no", "tls-replication yes")
+    master = start(launcher, authority, certificate, *lines)
+    sentinel = start(
+        launcher,
+        authority,
+        certificate,
+        *lines,
+        "sentinel resolve-hostnames yes",
+        "sentinel announce-hostnames yes",
+        f"sentinel monitor main localhost {master.port} 1",
+        arguments=("--sentinel",),
+    )
+    servers = await open_at(
+        f"rediss+sentinel://localhost:{sentinel.port}/main", tls=Tls(ca_file=authority.cert_file)
+    )
+    assert servers.state == Closed()
+    assert await servers.ask(KEY, "SET", KEY, "value") == b"OK"
+    assert master.ask("GET", KEY) == b"value"
 
 
 async def test_unknown_authority(encrypted: Encrypted, open_at: OpenServers) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.core.events import Degraded, Event, StageTimed, UpstreamFailed
+from stepwell.core.events import Bypassed, Degraded, Event, Resumed, StageTimed, UpstreamFailed
 from stepwell.telemetry import log
 from stepwell.telemetry.fanout import Fanout
 from stepwell.telemetry.lines import MAX_LINE_BYTES, MAX_PENDING_BYTES
@@ -111,6 +111,36 @@ async def test_what_lasts_is_said_once_a_minute(log_file: int) -> None:
         ("late", 2),
         ("gone", None),
         ("late", 1),
+    ]
+
+
+async def test_a_bypass_explains_what_fails(log_file: int) -> None:
+    """Its failures are said only if it lasts; when it is over, the next is a new one."""
+    clock, lost = HandClock(), Kept()
+    request_log = RequestLog(log_file, events=lost, clock=clock)
+    broken, other = Degraded("store.redis", "broken"), Degraded("store.disk", "full")
+    steps: list[tuple[Event, int]] = [
+        (broken, 1),
+        (Bypassed("redis", "gone"), 1),
+        (Degraded("store.redis", "gone"), 1),
+        (broken, 1),
+        (other, 57),
+        (Degraded("store.redis", "gone"), 1),
+        (Resumed("redis", 61.0), 1),
+        (broken, 0),
+    ]
+    for event, seconds in steps:
+        request_log.emit(event)
+        clock.seconds += seconds
+    await request_log.aclose()
+    lines = [json.loads(line) for line in written(log_file)]
+    assert [(line["event"], line.get("error"), line.get("unsaid")) for line in lines] == [
+        ("degraded", "broken", None),
+        ("bypassed", None, None),
+        ("degraded", "full", None),
+        ("degraded", "gone", 1),
+        ("resumed", None, None),
+        ("degraded", "broken", None),
     ]
 
 

@@ -90,7 +90,7 @@ class Sentinel:
     """The name under which they know the master."""
     db: int
     credentials: Credentials
-    """Of the master; sentinels are asked without any."""
+    """Of the master; sentinels have their own."""
     is_encrypted: bool = False
 
 

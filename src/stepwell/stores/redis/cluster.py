@@ -92,7 +92,7 @@ class ClusterServers:
         slot = slot_of(key)
         node = self._owner(slot)
         try:
-            return await node.ask(*words, timeout_seconds=seconds)
+            return await node.ask(*words, timeout_seconds=timeout_seconds)
         except Refused as error:
             return await self._ask_elsewhere(slot, node, words, error, end)
 

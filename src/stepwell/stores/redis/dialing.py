@@ -15,6 +15,8 @@ from stepwell.stores.redis.link import Link, Refused, Reply, Word
 CLIENT_NAME = "stepwell"
 """How ``CLIENT LIST`` shows us."""
 
+_NOT_LET_IN = frozenset({"NOAUTH", "WRONGPASS", "NOPERM"})
+
 _SILENCE = (
     # A connection on which we only listen must notice that its server has vanished.
     ("TCP_KEEPIDLE", 15),
@@ -79,6 +81,7 @@ class Dialer:
     db: int
     timeout_seconds: float
     """For all of it, from the name's address to the last reply."""
+    sentinel_credentials: Credentials
 
     async def dial(self, endpoint: Endpoint, check: Check) -> Link:
         """Return a connection that can be asked at once.
@@ -98,16 +101,26 @@ class Dialer:
                 raise
             return link
 
-    async def ask_stranger(self, endpoint: HostPort, *words: Word, timeout_seconds: float) -> Reply:
-        """Return the reply of a server that is asked once, without logging in: of a sentinel.
+    async def ask_sentinel(self, endpoint: HostPort, *words: Word, timeout_seconds: float) -> Reply:
+        """Return the reply of a sentinel, which is asked once.
 
         Raises:
-            StoreUnavailable: None came in time.
+            StoreUnavailable: None came in time, or we are refused.
         """
+        username, password = self.sentinel_credentials.username, self.sentinel_credentials.password
         async with _limited(endpoint, timeout_seconds):
             link = await self._connect(endpoint)
             try:
+                if password is not None:
+                    login = "AUTH", username or "default", password
+                    await link.ask(*login, timeout_seconds=timeout_seconds)
                 return await link.ask(*words, timeout_seconds=timeout_seconds)
+            except Refused as error:
+                if error.code not in _NOT_LET_IN:
+                    raise
+                raise StoreUnavailable(
+                    f"the sentinel refuses us ({error}); see stores.redis.sentinel_password_env"
+                ) from None
             finally:
                 link.close()
 

@@ -21,6 +21,7 @@ from stepwell.stores.redis.facets import (
     write_facets,
 )
 from stepwell.stores.redis.layout import Layout, key_of
+from stepwell.stores.redis.line import PATIENCE_SECONDS
 from stepwell.stores.redis.link import Reply, Word
 from stepwell.stores.redis.replies import integer, items, string
 from stepwell.stores.redis.scripts import FENCED, LATE, OUTDATED, PUT, REMOVE, Asked
@@ -28,7 +29,6 @@ from stepwell.stores.redis.scripts import FENCED, LATE, OUTDATED, PUT, REMOVE, A
 _SCAN_COUNT = 500
 """Names a server is asked for at a time: half a millisecond in which it answers nobody else."""
 
-_SCAN_TIMEOUT_SECONDS = 2.0
 
 GRACE_SECONDS = 5
 """How long after the caller last heard the feed an entry may be written. A sweep looks again at
@@ -162,7 +162,7 @@ class Entries:
                 following, names = items(
                     await node.ask(
                         *("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT),
-                        timeout_seconds=_SCAN_TIMEOUT_SECONDS,
+                        timeout_seconds=PATIENCE_SECONDS,
                     )
                 )
                 yield await _look_at(node, [string(name) for name in items(names)])
@@ -172,19 +172,24 @@ class Entries:
     async def see(self, generation: bytes, key: CacheKey) -> Page:
         """Return one entry as `walk` would, if it is there."""
         name = self._layout.entry(generation, key)
-        beginning = string(await self._servers.ask(name, "GETRANGE", name, 0, MAX_BYTES - 1))
-        return _page([(key, beginning)])
+        told = await self._servers.ask(
+            *(name, "GETRANGE", name, 0, MAX_BYTES - 1), timeout_seconds=PATIENCE_SECONDS
+        )
+        return _page([(key, string(told))])
 
     async def remove(self, generation: bytes, seen: Seen) -> bool:
         """Remove an entry, unless another has taken its place; return whether it was there."""
         name = self._layout.entry(generation, seen.key)
         beginning = seen.beginning[:IDENTITY_BYTES]
-        return bool(integer(await REMOVE.run(self._servers, (name,), beginning)))
+        removed = await REMOVE.run(
+            self._servers, (name,), beginning, timeout_seconds=PATIENCE_SECONDS
+        )
+        return bool(integer(removed))
 
 
 async def _look_at(node: Node, names: list[bytes]) -> Page:
     asked = [
-        node.ask("GETRANGE", name, 0, MAX_BYTES - 1, timeout_seconds=_SCAN_TIMEOUT_SECONDS)
+        node.ask("GETRANGE", name, 0, MAX_BYTES - 1, timeout_seconds=PATIENCE_SECONDS)
         for name in names
     ]
     found = []

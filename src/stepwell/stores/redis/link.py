@@ -58,6 +58,9 @@ class Refused(StoreUnavailable):
         self.code = message.partition(" ")[0]
 
 
+NOT_IN_TIME = "the server did not answer in time"
+
+
 class Late(StoreUnavailable):
     """The server did not answer in time. It may still do what it was asked."""
 
@@ -85,6 +88,8 @@ class Link(asyncio.Protocol):
         self._replies_at_once = 1
         self._late_in_a_row = 0
         self._last_late_at = -math.inf
+        self.is_behind = False
+        """Whether a reply is late and nothing has come since: what is asked now waits behind it."""
         self.ended: asyncio.Future[str] = self._loop.create_future()
         """Done when the connection is over, with the reason."""
         self.on_late: Callable[[int], None] | None = None
@@ -114,6 +119,7 @@ class Link(asyncio.Protocol):
         except hiredis.ProtocolError as error:
             self._end(f"it does not speak as Redis does: {error}")
         self._replies_at_once = waited - len(waiting)
+        self.is_behind = False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell all who wait."""
@@ -220,8 +226,9 @@ class Link(asyncio.Protocol):
                 is_late_again = True
                 due_again = now + timeout_seconds
             next_look = min(next_look, due_again)
+            self.is_behind = True
             if not future.done():
-                _fail(future, Late("the server did not answer in time"))
+                _fail(future, Late(NOT_IN_TIME))
         if next_look < math.inf:
             self._look_at(max(next_look, now + _LOOK_SECONDS))
         if is_late_again:

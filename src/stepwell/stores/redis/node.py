@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from stepwell.core.errors import StoreError, StoreUnavailable
 from stepwell.stores.redis.breaker import Breaker, Closed, State
-from stepwell.stores.redis.link import Link, Refused, Reply, Word
+from stepwell.stores.redis.link import NOT_IN_TIME, Link, Refused, Reply, Word
 
 LATE_LIMIT = 3
 """Replies late in a row that open the circuit."""
@@ -62,12 +62,17 @@ class Node:
     async def ask(self, *words: Word, timeout_seconds: float | None = None) -> Reply:
         """Return the reply to a command. Never waits for a connection.
 
+        Without a time of its own a call does not wait behind a reply that is late, either: in a
+        pause of the server only those wait that were asked before anybody knew.
+
         Raises:
             StoreUnavailable: It may not be asked, did not answer in time, or broke off.
             Refused: It answered with an error.
             StoreFull: Too much is under way.
         """
         link = self._usable_link()
+        if link.is_behind and timeout_seconds is None:
+            raise StoreUnavailable(NOT_IN_TIME)
         try:
             return await link.ask(*words, timeout_seconds=self._seconds(timeout_seconds))
         except Refused as error:

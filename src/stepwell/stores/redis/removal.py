@@ -17,7 +17,7 @@ from stepwell.stores.redis.feed import RedisFeed
 from stepwell.stores.redis.layout import Layout
 from stepwell.stores.redis.line import Served, run_durably
 from stepwell.stores.redis.replies import integer
-from stepwell.stores.redis.scripts import INVALIDATED, RELEASE, SWEPT
+from stepwell.stores.redis.scripts import INVALIDATED, LEASE, RELEASE, SWEPT
 
 SETTLED_SECONDS = 60.0
 """So long after an invalidation nobody can write any more what it means: whoever writes has heard
@@ -156,7 +156,7 @@ class Removal:
         if not len(meant):
             return
         name, token = self._layout.sweep, secrets.token_bytes(8)
-        taken = await self._servers.ask(name, "SET", name, token, "NX", "PX", _LEASE_MILLISECONDS)
+        taken = await LEASE.run(self._servers, (name,), token, _LEASE_MILLISECONDS)
         if taken is None:
             return
         try:

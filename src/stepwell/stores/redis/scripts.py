@@ -67,6 +67,10 @@ MAX_SOURCES = 10_000
 MAX_ALL_SOURCES = 100_000
 KEPT_ARRIVALS = 100_000
 
+_WHEN_FULL = "#!lua flags=allow-oom"
+"""Also when no memory is left: what these write is bounded, and few bytes. An answer can wait; that
+one is gone cannot."""
+
 _CHECK = """
 if redis.call('HGET', KEYS[1], 'generation') ~= ARGV[1] then
   return redis.error_reply('GONE the store has been emptied')
@@ -82,7 +86,7 @@ local function append(message)
 end
 """
 
-OPEN = Script(f"""
+OPEN = Script(f"""{_WHEN_FULL}
 -- KEYS: meta, changes. ARGV: the caller's position, a new generation, the server's history.
 local generation = redis.call('HGET', KEYS[1], 'generation')
 local mine = tonumber(ARGV[1])
@@ -107,13 +111,13 @@ redis.call('HSET', KEYS[1], 'position', string.format('%.0f', position))
 return {{generation, string.format('%.0f', position), redis.call('HGET', KEYS[1], 'floor')}}
 """)
 
-REPLACED = Script(f"""
+REPLACED = Script(f"""{_WHEN_FULL}
 -- KEYS: meta, changes. ARGV: generation, message.
 {_CHECK}{_APPEND}
 return append(ARGV[2])
 """)
 
-INVALIDATED = Script(f"""
+INVALIDATED = Script(f"""{_WHEN_FULL}
 -- KEYS: meta, changes, epochs. ARGV: generation, message.
 {_CHECK}{_APPEND}
 local position = append(ARGV[2])
@@ -124,7 +128,7 @@ end
 return position
 """)
 
-SWEPT = Script(f"""
+SWEPT = Script(f"""{_WHEN_FULL}
 -- KEYS: meta, changes, epochs. ARGV: generation, position until which all is removed.
 {_CHECK}
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', ARGV[2])
@@ -134,7 +138,7 @@ redis.call('XADD', KEYS[2], 'MAXLEN', '~', {KEPT_CHANGES},
 return position
 """)
 
-MOVED = Script(f"""
+MOVED = Script(f"""{_WHEN_FULL}
 -- KEYS: meta, changes, sources. ARGV: generation, message, namespace, name, everyone.
 {_CHECK}{_APPEND}
 local field = ARGV[3] .. ARGV[4]
@@ -161,7 +165,7 @@ redis.call('HSET', KEYS[3], field, ARGV[2])
 return append(ARGV[2])
 """)
 
-JUDGED = Script(f"""
+JUDGED = Script(f"""{_WHEN_FULL}
 -- KEYS: meta, changes, judgements, judged. ARGV: generation, message, pair, 1 if wrong.
 {_CHECK}{_APPEND}
 local position = append(ARGV[2])
@@ -210,6 +214,11 @@ REMOVE = Script("""
 -- KEYS: entry. ARGV: how it begins: another may have taken its place.
 if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])
+""")
+
+LEASE = Script(f"""{_WHEN_FULL}
+-- KEYS: lease. ARGV: whose, milliseconds.
+return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 """)
 
 CLAIM = Script("""

@@ -84,7 +84,7 @@ class SentinelServer(LoneServer):
         raise StoreUnavailable(text)
 
     async def _named_by(self, sentinel: HostPort) -> HostPort:
-        reply = await self._dialer.ask_stranger(
+        reply = await self._dialer.ask_sentinel(
             sentinel,
             *("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service),
             timeout_seconds=self._dialer.timeout_seconds / len(self._sentinels),

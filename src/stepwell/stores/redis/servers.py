@@ -86,6 +86,7 @@ async def open_servers(
     on_change: Callable[[State], None],
     timeout_seconds: float = TIMEOUT_SECONDS,
     connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
+    sentinel_credentials: Credentials = Credentials(),  # noqa: B008  (it cannot change)
 ) -> Servers:
     """Return servers that have been tried once: some may be down, which is no error.
 
@@ -99,6 +100,7 @@ async def open_servers(
             servers than before are down. Also if some are down at the start. Must not raise.
         timeout_seconds: What a call may take.
         connect_timeout_seconds: What a connection may take to be ready.
+        sentinel_credentials: What sentinels want, if there are any; most want none.
 
     Raises:
         ConfigError: What no waiting mends: files of TLS, a db that does not exist, a server that
@@ -109,6 +111,7 @@ async def open_servers(
         merge_credentials(address, credentials),
         0 if isinstance(address, Cluster) else address.db,
         connect_timeout_seconds,
+        sentinel_credentials,
     )
     servers = _make(address, dialer, timeout_seconds, on_change)
     try:
