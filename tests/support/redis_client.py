@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from stepwell.core.errors import StoreUnavailable
+from stepwell.stores.breaker import Closed, Open, State
 from stepwell.stores.redis.address import HostPort
-from stepwell.stores.redis.breaker import Closed, Open, State
 from stepwell.stores.redis.link import Late
 from stepwell.stores.redis.servers import Servers
 from support.raw_server import Handler, serving

@@ -13,8 +13,8 @@ from stepwell.core.errors import ConfigError, StoreError
 from stepwell.core.events import Degraded
 from stepwell.core.names import Tier
 from stepwell.core.ports import EventSink
+from stepwell.stores.breaker import Open
 from stepwell.stores.redis.address import Cluster, Credentials, parse_address
-from stepwell.stores.redis.breaker import Open
 from stepwell.stores.redis.servers import Servers, open_servers
 from stepwell.stores.redis.store import RedisStore
 from stepwell.stores.redis.tls import Tls

@@ -158,8 +158,13 @@ class Post(Protocol):
         """Hand letters to ``take``, each sender's in the order they were sent, from now on."""
         ...
 
-    async def send(self, to: str, letter: bytes) -> None:
+    async def send(self, to: str, letter: bytes, *, patience_seconds: float | None = None) -> None:
         """Send a letter to an address.
+
+        Args:
+            to: The address.
+            letter: Some KB.
+            patience_seconds: How long that may take; what a request may wait for, by default.
 
         Raises:
             StoreError: It was not sent, or too many wait there already.

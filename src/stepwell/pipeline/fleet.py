@@ -41,7 +41,7 @@ _BEATS = 4
 """How often in a lease it is renewed, and each side says that it is still there."""
 
 _MAX_TOLD = 1_000
-"""How many others may read flights of ours at a time."""
+"""How many others may read flights of ours at a time; the rest make their own calls."""
 
 _MAX_UNREAD = 1_000
 """Parts that may wait for slow readers; who leaves more loses the thread."""
@@ -77,6 +77,13 @@ class _Reading(msgspec.Struct, array_like=True, frozen=True, tag="reading"):
     """It is still wanted."""
 
     talk: bytes
+    reader: str
+
+
+class _Over(msgspec.Struct, array_like=True, frozen=True, tag="over"):
+    """Who is asked for more has nothing to tell: it lost the thread, or has ended it."""
+
+    talk: bytes
 
 
 class _Left(msgspec.Struct, array_like=True, frozen=True, tag="left"):
@@ -85,7 +92,7 @@ class _Left(msgspec.Struct, array_like=True, frozen=True, tag="left"):
     talk: bytes
 
 
-_Letter = _Want | _Part | _Alive | _Reading | _Left
+_Letter = _Want | _Part | _Alive | _Over | _Reading | _Left
 _decoder: msgspec.msgpack.Decoder[_Letter] = msgspec.msgpack.Decoder(_Letter)
 
 
@@ -104,7 +111,8 @@ class _Hearing:
 
     leader: str
     heard_at: float
-    parts: asyncio.Queue[_Part] = field(default_factory=asyncio.Queue)
+    parts: asyncio.Queue[_Part | None] = field(default_factory=asyncio.Queue)
+    """``None``: there will be no more."""
 
 
 class Fleet:
@@ -174,7 +182,7 @@ class Fleet:
         want = _Want(talk, self._post.address, wanted_for(key, leg.made))
         is_over = False
         try:
-            await self._send(leader, want)
+            await self._post.send(leader, msgspec.msgpack.encode(want))
             frames = self._frames(hearing, key, self._now() + patience_seconds)
             followed = await take_over(frames, leg)
             is_over = followed is not Followed.LOST
@@ -187,7 +195,7 @@ class Fleet:
         finally:
             del self._hearing[talk]
             if not is_over:
-                self._run(partial(self._send, leader, _Left(talk)))
+                self._run(partial(self._send_patiently, leader, _Left(talk)))
 
     async def _frames(
         self, hearing: _Hearing, key: CacheKey, deadline: float
@@ -208,7 +216,7 @@ class Fleet:
                     raise
                 await self._expect_alive(hearing, key)
                 continue
-            if part.number != expected:
+            if part is None or part.number != expected:
                 raise Torn
             expected += 1
             yield part.kind, part.body
@@ -236,22 +244,26 @@ class Fleet:
         match read:
             case _Want():
                 self._begin(read)
-            case _Part() | _Alive():
+            case _Part() | _Alive() | _Over():
                 self._hear(read)
             case _Reading() | _Left():
                 self._heed(read)
 
-    def _hear(self, letter: _Part | _Alive) -> None:
+    def _hear(self, letter: _Part | _Alive | _Over) -> None:
         hearing = self._hearing.get(letter.talk)
         if hearing is None:
             return
         hearing.heard_at = self._now()
         if isinstance(letter, _Part) and hearing.parts.qsize() < _MAX_UNREAD:
             hearing.parts.put_nowait(letter)
+        elif isinstance(letter, _Over):
+            hearing.parts.put_nowait(None)
 
     def _heed(self, letter: _Reading | _Left) -> None:
         telling = self._telling.get(letter.talk)
         if telling is None:
+            if isinstance(letter, _Reading):
+                self._run(partial(self._send_patiently, letter.reader, _Over(letter.talk)))
             return
         telling.heard_at = self._now()
         if isinstance(letter, _Left):
@@ -259,7 +271,11 @@ class Fleet:
 
     def _begin(self, want: _Want) -> None:
         """Begin to tell another of a flight of ours."""
-        if len(self._telling) >= _MAX_TOLD or want.talk in self._telling:
+        if want.talk in self._telling:
+            return
+        if len(self._telling) >= _MAX_TOLD:
+            no = _Part(want.talk, 0, Kind.OUTDATED, b"")
+            self._run(partial(self._send_patiently, want.reader, no))
             return
         task = asyncio.create_task(self._tell(want))
         self._telling[want.talk] = _Telling(want.reader, self._now(), task)
@@ -272,7 +288,7 @@ class Fleet:
             nonlocal number
             for start in range(0, max(1, len(body)), MAX_PIECE_BYTES):
                 piece = body[start : start + MAX_PIECE_BYTES]
-                await self._send(want.reader, _Part(want.talk, number, kind, piece))
+                await self._send_patiently(want.reader, _Part(want.talk, number, kind, piece))
                 number += 1
 
         with suppress(StoreError):  # It will notice that nothing comes.
@@ -289,12 +305,15 @@ class Fleet:
                 if now - telling.heard_at > self._lease_seconds:
                     telling.task.cancel()
                 else:
-                    self._run(partial(self._send, telling.reader, _Alive(talk)))
+                    self._run(partial(self._send_patiently, telling.reader, _Alive(talk)))
             for talk, hearing in list(self._hearing.items()):
-                self._run(partial(self._send, hearing.leader, _Reading(talk)))
+                reading = _Reading(talk, self._post.address)
+                self._run(partial(self._send_patiently, hearing.leader, reading))
 
-    async def _send(self, to: str, letter: _Letter) -> None:
-        await self._post.send(to, msgspec.msgpack.encode(letter))
+    async def _send_patiently(self, to: str, letter: _Letter) -> None:
+        """Send a letter that no request waits for."""
+        written = msgspec.msgpack.encode(letter)
+        await self._post.send(to, written, patience_seconds=self._lease_seconds)
 
     def _run(self, errand: Callable[[], Coroutine[None, None, None]]) -> None:
         """Have something done that nobody waits for, and that may fail."""

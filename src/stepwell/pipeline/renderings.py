@@ -1,5 +1,6 @@
 """Stored answers in the shape a caller wants, remembered while they are hot."""
 
+import math
 from collections import OrderedDict
 
 from stepwell.core.entry import Entry
@@ -7,7 +8,8 @@ from stepwell.core.names import CacheKey, Form
 from stepwell.wire.render import render
 from stepwell.wire.shape import Shape
 
-_Name = tuple[CacheKey, float, Shape]
+_NONE = (math.nan, None)
+_Name = tuple[CacheKey, Shape]
 
 
 class Unrenderable(Exception):
@@ -23,7 +25,8 @@ class Renderings:
     def __init__(self, *, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._kept: OrderedDict[_Name, bytes | None] = OrderedDict()
+        self._kept: OrderedDict[_Name, tuple[float, bytes | None]] = OrderedDict()
+        """With when the entry was made: of a newer one it takes the place."""
 
     def of(self, entry: Entry, shape: Shape) -> bytes:
         """Return the body of ``entry`` in ``shape``.
@@ -35,10 +38,10 @@ class Renderings:
         """
         if entry.answer.form is shape.form is Form.JSON:
             return entry.answer.body
-        name = (entry.key, entry.created_at, shape)
-        if name in self._kept:
+        name = (entry.key, shape)
+        created_at, body = self._kept.get(name, _NONE)
+        if created_at == entry.created_at:
             self._kept.move_to_end(name)
-            body = self._kept[name]
         else:
             body = self._render(name, entry, shape)
         if body is None:
@@ -47,10 +50,12 @@ class Renderings:
 
     def _render(self, name: _Name, entry: Entry, shape: Shape) -> bytes | None:
         body = render(entry.endpoint, entry.answer, shape)
-        self._kept[name] = body
+        if (older := self._kept.pop(name, None)) is not None:
+            self._bytes -= _size(older[1])
+        self._kept[name] = entry.created_at, body
         self._bytes += _size(body)
         while self._bytes > self._max_bytes:
-            _, oldest = self._kept.popitem(last=False)
+            _, (_, oldest) = self._kept.popitem(last=False)
             self._bytes -= _size(oldest)
         return body
 

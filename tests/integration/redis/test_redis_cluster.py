@@ -12,7 +12,7 @@ from support.redis_servers import RedisServer, free_port, wait_until
 from support.redis_servers import Servers as Launcher
 
 from stepwell.core.errors import ConfigError
-from stepwell.stores.redis.breaker import Closed, Open
+from stepwell.stores.breaker import Closed, Open
 from stepwell.stores.redis.link import Refused
 from stepwell.stores.redis.servers import TIMEOUT_SECONDS, Servers
 from stepwell.stores.redis.slots import slot_of

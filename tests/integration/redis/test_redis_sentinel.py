@@ -10,9 +10,9 @@ from support.redis_servers import RedisServer, free_port
 from support.redis_servers import Servers as Launcher
 
 from stepwell.core.errors import ConfigError
+from stepwell.stores.breaker import Closed, Open
 from stepwell.stores.redis import sentinel as sentinel_module
 from stepwell.stores.redis.address import Credentials
-from stepwell.stores.redis.breaker import Closed, Open
 from stepwell.stores.redis.servers import CONNECT_TIMEOUT_SECONDS, TIMEOUT_SECONDS
 
 KEY = b"key"

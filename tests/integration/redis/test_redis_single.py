@@ -16,9 +16,9 @@ from support.redis_servers import PATIENCE_SECONDS, RedisServer, free_port, wait
 from support.redis_servers import Servers as Launcher
 
 from stepwell.core.errors import ConfigError, StoreFull, StoreUnavailable
+from stepwell.stores.breaker import Closed, Open
 from stepwell.stores.redis import link as link_module
 from stepwell.stores.redis.address import Credentials
-from stepwell.stores.redis.breaker import Closed, Open
 from stepwell.stores.redis.link import Late, Refused
 from stepwell.stores.redis.servers import TIMEOUT_SECONDS
 

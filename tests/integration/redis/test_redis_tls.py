@@ -10,7 +10,7 @@ from support.redis_servers import REDIS, RedisServer
 from support.redis_servers import Servers as Launcher
 
 from stepwell.core.errors import ConfigError
-from stepwell.stores.redis.breaker import Closed, Open
+from stepwell.stores.breaker import Closed, Open
 from stepwell.stores.redis.servers import Servers
 from stepwell.stores.redis.tls import Tls
 

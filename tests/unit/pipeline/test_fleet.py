@@ -69,7 +69,7 @@ class Place:
     def start(self, take: Callable[[bytes], None]) -> None:
         self.store.readers[self.address] = take
 
-    async def send(self, to: str, letter: bytes) -> None:
+    async def send(self, to: str, letter: bytes, *, patience_seconds: float | None = None) -> None:
         self.store.check()
         self.store.sent += 1
         if self.store.passes(letter) and to in self.store.readers:
@@ -300,6 +300,21 @@ async def test_a_letter_that_is_lost_is_noticed(ships: tuple[Ship, Ship], store:
     assert following.flight.body() == b""
 
 
+async def test_a_leader_that_lost_the_thread_says_so(
+    ships: tuple[Ship, Ship], store: Store
+) -> None:
+    """It is alive, and has its lease: nobody waits until that is over."""
+    one, two = ships
+    flight = one.fly()
+    following = await follow(two)
+    await until(lambda: len(flight._readers) == 1)
+    for telling in one.fleet._telling.values():
+        telling.task.cancel()
+    started = asyncio.get_running_loop().time()
+    assert await following.ended() is Followed.LOST
+    assert asyncio.get_running_loop().time() - started < LEASE_SECONDS
+
+
 async def test_a_reader_that_leaves_is_noticed(ships: tuple[Ship, Ship]) -> None:
     """The last reader of a flight must be able to stop its call."""
     one, two = ships
@@ -340,7 +355,8 @@ async def test_a_lead_is_given_up(ships: tuple[Ship, Ship], store: Store) -> Non
         msgspec.msgpack.encode(["part", b"talk", 0, "?", b""]),
         msgspec.msgpack.encode(["part", b"nobody's", 0, "H", b""]),
         msgspec.msgpack.encode(["left", b"nobody's"]),
-        msgspec.msgpack.encode(["reading", b"nobody's"]),
+        msgspec.msgpack.encode(["reading", b"nobody's", "elsewhere"]),
+        msgspec.msgpack.encode(["over", b"nobody's"]),
         msgspec.msgpack.encode(["alive", b"nobody's"]),
         msgspec.msgpack.encode(["later version", b"talk"]),
     ],
@@ -373,12 +389,12 @@ async def test_a_head_that_makes_no_sense_is_a_leader_lost(
 async def test_readers_are_bounded(
     ships: tuple[Ship, Ship], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One more than that gets no answer, and makes its own call after a while."""
+    """One more than that makes its own call."""
     monkeypatch.setattr("stepwell.pipeline.fleet._MAX_TOLD", 1)
     one, two = ships
     flight = one.fly()
     first, second = await follow(two), await follow(two)
-    assert await second.ended() is Followed.LOST
+    assert await second.ended() is Followed.OUTDATED
     flight.begin(STREAM)
     flight.finish(Landed(None))
     assert await first.ended() is Followed.TO_THE_END

@@ -40,11 +40,13 @@ def test_shapes_do_not_mix() -> None:
 
 
 def test_a_newer_entry_under_the_same_key_is_rendered_anew() -> None:
-    """What was remembered belongs to the entry, not to its key."""
+    """What was remembered belongs to the entry, not to its key; the older one is let go."""
     renderings = Renderings(max_bytes=100_000)
     old = renderings.of(WHOLE, STREAM)
     newer = replace(WHOLE, created_at=1_001.0, answer=replace(WHOLE.answer, body=completion("No.")))
     assert renderings.of(newer, STREAM) != old
+    assert len(renderings._kept) == 1
+    assert renderings._bytes == len(renderings.of(newer, STREAM)) + 300
 
 
 def test_what_lacks_the_usage_asked_for_is_not_made_up() -> None:
@@ -69,7 +71,7 @@ def test_bytes_are_bounded_and_the_least_recently_used_leave() -> None:
     for number in range(1, 40):
         renderings.of(numbered(number), STREAM)
         assert renderings.of(numbered(0), STREAM) is first
-        assert sum(len(body or b"") for body in renderings._kept.values()) <= 10_000
+        assert sum(len(body or b"") for _, body in renderings._kept.values()) <= 10_000
     assert 2 < len(renderings._kept) < 40
 
 

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import asyncpg
 
 from stepwell.core.errors import ConfigError, StoreUnavailable
+from stepwell.stores.breaker import Breaker, Open, State
 from stepwell.stores.postgres.dialing import Connection, Dialer
-from stepwell.stores.redis.breaker import Breaker, Open, State
 
 T = TypeVar("T")
 

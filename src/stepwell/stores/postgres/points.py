@@ -7,10 +7,10 @@ from stepwell.core.entry import Selector
 from stepwell.core.names import CacheKey, Position
 from stepwell.core.points import Candidate, Point
 from stepwell.core.vectors import Vector
+from stepwell.stores.named import digest, named_by
 from stepwell.stores.postgres.database import Database
 from stepwell.stores.postgres.dialing import Connection
 from stepwell.stores.postgres.schema import Schema
-from stepwell.stores.redis.facets import digest, named_by
 
 SESSION = {
     "jit": "off",

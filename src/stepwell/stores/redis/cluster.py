@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from stepwell.core.errors import ConfigError, StoreUnavailable
+from stepwell.stores.breaker import Closed, Open, State
 from stepwell.stores.redis.address import Cluster, HostPort, show_address
-from stepwell.stores.redis.breaker import Closed, Open, State
 from stepwell.stores.redis.dialing import Dialer, expect_master
 from stepwell.stores.redis.link import Late, Link, Refused, Reply, Word
 from stepwell.stores.redis.node import Node

@@ -9,7 +9,8 @@ from collections import defaultdict
 
 from stepwell.core.changes import Invalidated
 from stepwell.core.names import CacheKey, Position
-from stepwell.stores.redis.facets import Facets, Named, Shape, named_by, names_of, shape_of
+from stepwell.stores.named import Named, named_by
+from stepwell.stores.redis.facets import Facets, Shape, names_of, shape_of
 
 
 class Epochs:

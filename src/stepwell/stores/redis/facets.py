@@ -25,19 +25,18 @@ either remove what an invalidation means, whatever the record behind them is lik
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 
-from stepwell.core.entry import Entry, Selector
+from stepwell.core.entry import Entry
 from stepwell.core.errors import CorruptEntry, OtherVersion
 from stepwell.core.names import CacheKey, Namespace, Position
 from stepwell.stores import record
+from stepwell.stores.named import DIGEST_BYTES, Named, digest
 
 MAGIC = b"SWF"
 VERSION = 1
 
 _VERSIONS = struct.Struct("<3sBH")
 _FIXED = struct.Struct("<3sBHQd16s8s8sBB")
-_DIGEST_BYTES = 8
 _MAX_TAGS = 255
 
 IDENTITY_BYTES = _VERSIONS.size + 16
@@ -46,7 +45,7 @@ IDENTITY_BYTES = _VERSIONS.size + 16
 MAX_TAGS = 48
 """Of a request 16, of the model server's reply 32."""
 
-MAX_BYTES = _FIXED.size + MAX_TAGS * _DIGEST_BYTES
+MAX_BYTES = _FIXED.size + MAX_TAGS * DIGEST_BYTES
 """Of all but entries with more tags than anybody can give."""
 
 
@@ -104,10 +103,10 @@ def read_facets(value: bytes) -> tuple[Facets, int]:
     as_of, expires_at, namespace, model, request_class, is_phrased, count = _FIXED.unpack_from(
         value
     )[3:]
-    end = _FIXED.size + count * _DIGEST_BYTES
+    end = _FIXED.size + count * DIGEST_BYTES
     if len(value) < end:
         raise CorruptEntry("a value ends within its facets")
-    tags = tuple(value[at : at + _DIGEST_BYTES] for at in range(_FIXED.size, end, _DIGEST_BYTES))
+    tags = tuple(value[at : at + DIGEST_BYTES] for at in range(_FIXED.size, end, DIGEST_BYTES))
     facets = Facets(
         Position(as_of),
         expires_at,
@@ -130,27 +129,8 @@ def _check(value: bytes) -> None:
         raise CorruptEntry(f"a value of {len(value)} bytes is shorter than its facets")
 
 
-def digest(text: str) -> bytes:
-    """Return what stands for ``text``."""
-    return blake2b(text.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES).digest()
-
-
-Named = tuple[bytes | None, bytes | None, bytes | None, bytes | None, bytes | None]
-"""What a selector names: key, namespace, model, request class, tag; ``None`` where it does not."""
-
 Shape = tuple[bool, bool, bool, bool, bool]
 """Which of them it names."""
-
-
-def named_by(selector: Selector) -> Named:
-    """Return what ``selector`` names."""
-    return (
-        selector.key,
-        selector.namespace,
-        None if selector.model is None else digest(selector.model),
-        None if selector.request_class is None else digest(selector.request_class),
-        None if selector.tag is None else digest(selector.tag),
-    )
 
 
 def shape_of(named: Named) -> Shape:

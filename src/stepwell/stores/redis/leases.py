@@ -66,7 +66,12 @@ class Leases:
         """As `stepwell.core.ports.Leases.renew`. A script for each; they leave in one write."""
         await asyncio.gather(
             *(
-                RENEW.run(self._servers, self._names(key), self._token, milliseconds)
+                RENEW.run(
+                    self._servers,
+                    self._names(key),
+                    *(self._token, milliseconds),
+                    timeout_seconds=milliseconds / 1000,
+                )
                 for key in self._held
             ),
             return_exceptions=True,

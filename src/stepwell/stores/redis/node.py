@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from stepwell.core.errors import StoreError, StoreUnavailable
-from stepwell.stores.redis.breaker import Breaker, Closed, State
+from stepwell.stores.breaker import Breaker, Closed, State
 from stepwell.stores.redis.link import NOT_IN_TIME, Link, Refused, Reply, Word
 
 LATE_LIMIT = 3

@@ -23,8 +23,8 @@ from stepwell.core.errors import ConfigError, StoreUnavailable
 from stepwell.core.names import CacheKey, Position
 from stepwell.core.points import Candidate, Point
 from stepwell.core.vectors import Vector
-from stepwell.stores.redis.breaker import Open
-from stepwell.stores.redis.facets import digest, named_by
+from stepwell.stores.breaker import Open
+from stepwell.stores.named import digest, named_by
 from stepwell.stores.redis.layout import key_of
 from stepwell.stores.redis.link import Refused, Reply, Word
 from stepwell.stores.redis.point_scripts import ADD, LEAD, REMOVE_OLDER

@@ -43,9 +43,14 @@ class Post:
         """As `stepwell.core.ports.Post.start`."""
         self._reading = asyncio.create_task(self._read_for_ever(take))
 
-    async def send(self, to: str, letter: bytes) -> None:
+    async def send(self, to: str, letter: bytes, *, patience_seconds: float | None = None) -> None:
         """As `stepwell.core.ports.Post.send`. One script; bounded there."""
-        await DELIVER.run(self._servers, (self._layout.inbox(to),), letter, KEPT_MILLISECONDS)
+        await DELIVER.run(
+            self._servers,
+            (self._layout.inbox(to),),
+            *(letter, KEPT_MILLISECONDS),
+            timeout_seconds=patience_seconds,
+        )
 
     async def aclose(self) -> None:
         """Stop reading. May be called twice."""

@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable
 
 from stepwell.core.errors import ConfigError, StoreUnavailable
+from stepwell.stores.breaker import Closed, State
 from stepwell.stores.redis.address import HostPort, Sentinel, show_address
-from stepwell.stores.redis.breaker import Closed, State
 from stepwell.stores.redis.dialing import Dialer, expect_lone_master
 from stepwell.stores.redis.link import Link
 from stepwell.stores.redis.single import LoneServer

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, assert_never
 
+from stepwell.stores.breaker import State
 from stepwell.stores.redis.address import (
     Address,
     Cluster,
@@ -12,7 +13,6 @@ from stepwell.stores.redis.address import (
     Single,
     merge_credentials,
 )
-from stepwell.stores.redis.breaker import State
 from stepwell.stores.redis.cluster import ClusterServers
 from stepwell.stores.redis.dialing import Dialer
 from stepwell.stores.redis.link import Link, Reply, Word

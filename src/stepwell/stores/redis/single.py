@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
+from stepwell.stores.breaker import State
 from stepwell.stores.redis.address import Single, show_address
-from stepwell.stores.redis.breaker import State
 from stepwell.stores.redis.dialing import Dialer, expect_lone_master
 from stepwell.stores.redis.link import Link, Reply, Word
 from stepwell.stores.redis.node import Node

@@ -12,9 +12,9 @@ from stepwell.core.events import Degraded
 from stepwell.core.judgement import Judgement
 from stepwell.core.names import Arrival, CacheKey, Namespace, Position, Tier
 from stepwell.core.ports import EventSink
+from stepwell.stores.breaker import Open
 from stepwell.stores.messages import replaced_message
 from stepwell.stores.redis.arrivals import Arrivals
-from stepwell.stores.redis.breaker import Open
 from stepwell.stores.redis.entries import Entries, Written
 from stepwell.stores.redis.facets import facets_of
 from stepwell.stores.redis.feed import MAX_LAG_SECONDS, RedisFeed

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from stepwell.core.errors import ConfigError, StoreUnavailable
-from stepwell.stores.redis.breaker import SETTLED_SECONDS, Breaker, Closed, Open, State
+from stepwell.stores.breaker import SETTLED_SECONDS, Breaker, Closed, Open, State
 from stepwell.testing.clock import HandClock
 
 
