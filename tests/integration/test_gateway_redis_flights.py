@@ -5,18 +5,15 @@ Whoever makes it may die, sleep or be cut off: those who read along get the whol
 
 import asyncio
 import json
-import os
-import re
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from support.command import Command, running_command
 from support.gateway import Gateway, question, running_gateway
 from support.redis_servers import RedisServer, redis_servers
 
@@ -25,21 +22,6 @@ from stepwell.wire import chat
 
 LEASE_SECONDS = 0.6
 PROMPT = "Say a few words about cows, sheep and goats."
-SETTINGS = """
-[upstreams.fake]
-base_url = "{upstream}"
-[stores.redis]
-url = "{redis}"
-[auth]
-namespace_secret_env = "NAMESPACE_SECRET"
-[single_flight]
-lease_seconds = {lease_seconds}
-[semantic]
-embedder = "off"
-[log]
-target = "off"
-"""
-
 Start = Callable[[str], AbstractAsyncContextManager[Gateway]]
 
 
@@ -50,85 +32,33 @@ def redis() -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def start(redis: RedisServer, upstream: FakeUpstream, tmp_path: Path) -> Start:
-    """Start gateways on one Redis, each with a data directory of its own."""
-
-    @asynccontextmanager
-    async def start(name: str) -> AsyncIterator[Gateway]:
-        settings = {
-            "stores": {"redis": {"url": redis.url}},
-            "single_flight": {"lease_seconds": LEASE_SECONDS},
-            "semantic": {"embedder": "off"},
-        }
-        async with running_gateway(tmp_path / name, upstream.base_url, settings) as gateway:
-            yield gateway
-
-    return start
-
-
-@dataclass
-class Process(Gateway):
-    """A gateway in a process of its own."""
-
-    process: asyncio.subprocess.Process
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal to all its processes."""
-        if self.process.returncode is None:
-            task = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
-            for process in (self.process.pid, *map(int, Path(task).read_text().split())):
-                os.kill(process, number)
-
-    async def ready(self) -> None:
-        """Return when it answers."""
-        while True:
-            with suppress(aiohttp.ClientError):
-                if (await self.get("/readyz")).status == 200:
-                    return
-            await asyncio.sleep(0.05)
+def settings(redis: RedisServer) -> dict[str, Any]:
+    return {
+        "stores": {"redis": {"url": redis.url}},
+        "single_flight": {"lease_seconds": LEASE_SECONDS},
+        "semantic": {"embedder": "off"},
+    }
 
 
 @pytest.fixture
-async def processes(
-    redis: RedisServer, upstream: FakeUpstream, tmp_path: Path
-) -> AsyncIterator[list[Process]]:
-    """Two gateways that can be killed."""
+def start(settings: dict[str, Any], upstream: FakeUpstream, tmp_path: Path) -> Start:
+    """Start gateways on one Redis, each with a data directory of its own."""
+    return lambda name: running_gateway(tmp_path / name, upstream.base_url, settings)
+
+
+@pytest.fixture
+async def commands(
+    settings: dict[str, Any], upstream: FakeUpstream, tmp_path: Path
+) -> AsyncIterator[list[Command]]:
+    """Two gateways in processes of their own."""
+    upstreams = {"upstreams": {"fake": {"base_url": upstream.base_url}}}
     async with AsyncExitStack() as stack:
         yield [
-            await stack.enter_async_context(_serving(tmp_path / name, redis, upstream))
+            await stack.enter_async_context(
+                running_command(tmp_path / name, {**settings, **upstreams})
+            )
             for name in ("one", "two")
         ]
-
-
-@asynccontextmanager
-async def _serving(
-    directory: Path, redis: RedisServer, upstream: FakeUpstream
-) -> AsyncIterator[Process]:
-    directory.mkdir()  # noqa: ASYNC240  (a test's own directory)
-    (directory / "stepwell.toml").write_text(
-        SETTINGS.format(upstream=upstream.base_url, redis=redis.url, lease_seconds=LEASE_SECONDS)
-    )
-    log = directory / "log"
-    with log.open("wb") as stderr:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "stepwell.cli.main", "serve", "--port", "0"),
-            *("--config", str(directory / "stepwell.toml"), "--data", str(directory / "data")),
-            stderr=stderr,
-            env={**os.environ, "NAMESPACE_SECRET": "of all gateways together 0123456789"},
-        )
-    try:
-        async with aiohttp.ClientSession() as http, asyncio.timeout(60):
-            while (listens := re.search(rb"listens on (\S+)/v1", log.read_bytes())) is None:
-                assert process.returncode is None, log.read_text()
-                await asyncio.sleep(0.05)
-            gateway = Process(listens[1].decode(), http, process)
-            await gateway.ready()
-            yield gateway
-            gateway.signal(signal.SIGCONT)
-    finally:
-        with suppress(ProcessLookupError):
-            process.terminate()
-        await process.wait()
 
 
 class Stream:
@@ -244,10 +174,10 @@ async def test_a_call_that_fails_elsewhere_is_tried_once_more(
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 async def test_a_leader_that_is_gone_is_replaced(
-    processes: list[Process], upstream: FakeUpstream, how: signal.Signals
+    commands: list[Command], upstream: FakeUpstream, how: signal.Signals
 ) -> None:
     """Within the lease; and no byte is lost or doubled."""
-    one, two = processes
+    one, two = commands
     leader, follower = await leader_and_follower(one, two)
     one.signal(how)
     async with asyncio.timeout(10):
@@ -265,9 +195,9 @@ async def test_a_leader_that_is_gone_is_replaced(
 
 
 async def test_a_leader_that_is_gone_before_it_began_is_replaced(
-    processes: list[Process], upstream: FakeUpstream
+    commands: list[Command], upstream: FakeUpstream
 ) -> None:
-    one, two = processes
+    one, two = commands
     leader = asyncio.create_task(one.ask(PROMPT, model="fake-slow"))
     await upstream.wait_for_calls(1)
     follower = asyncio.create_task(two.ask(PROMPT, model="fake-slow"))

@@ -29,6 +29,13 @@ class Command(Gateway):
     process: asyncio.subprocess.Process
     log: Path
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to all its processes."""
+        if self.process.returncode is None:
+            task = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
+            for process in (self.process.pid, *map(int, Path(task).read_text().split())):
+                os.kill(process, number)
+
     def stop(self) -> None:
         """Ask it to stop, as a service manager does."""
         self.process.send_signal(signal.SIGTERM)
@@ -72,6 +79,7 @@ async def running_command(
                 while not await is_ready(command):  # noqa: ASYNC110  (nobody tells)
                     await asyncio.sleep(0.02)
             yield command
+            command.signal(signal.SIGCONT)
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
