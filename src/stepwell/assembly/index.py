@@ -1,9 +1,9 @@
 """Builds the index of the semantic layer: a worker's own, or one that a server searches."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from stepwell.assembly.part_watch import PartWatch
 from stepwell.assembly.settings import Settings
@@ -67,9 +67,27 @@ async def open_index(
     return OwnIndex(index)
 
 
+class _Unstarted(PointServer, Protocol):
+    async def start(self) -> None: ...
+
+
 async def _open_server(
     settings: Settings, embedder: Embedder, *, clock: Clock, events: EventSink
 ) -> PointServer | None:
+    """Return the server that searches, started; ``None`` if none does."""
+    server = await _make_server(settings, embedder, clock=clock, events=events)
+    if server is not None:
+        try:
+            await server.start()
+        except BaseException:
+            await server.aclose()
+            raise
+    return server
+
+
+async def _make_server(
+    settings: Settings, embedder: Embedder, *, clock: Clock, events: EventSink
+) -> _Unstarted | None:
     kind, seconds = settings.semantic.index.kind, settings.semantic.index.timeout_seconds
     watch = PartWatch(PART, clock=clock, events=events)
     redis, postgres = settings.stores.redis, settings.stores.postgres
@@ -80,21 +98,21 @@ async def _open_server(
             redis, redis.url, embedder, search_seconds=seconds, clock=clock, on_change=watch.note
         )
     if kind == "postgres" and postgres.url is not None:
-        return await _open_postgres()(
+        return _maker_for_postgres()(
             postgres, postgres.url, embedder, search_seconds=seconds, on_change=watch.note
         )
     return None
 
 
-def _open_postgres() -> "Callable[..., Awaitable[PostgresPoints]]":
+def _maker_for_postgres() -> "Callable[..., PostgresPoints]":
     try:
-        from stepwell.assembly.postgres import open_postgres_points  # noqa: PLC0415  (an extra)
+        from stepwell.assembly.postgres import make_postgres_points  # noqa: PLC0415  (an extra)
     except ImportError as error:
         raise ConfigError(
             f"semantic.index.kind is 'postgres', and {error.name} is not installed:"
             " in a clone of Stepwell, pip install '.[postgres]'."
         ) from error
-    return open_postgres_points
+    return make_postgres_points
 
 
 def _folder_name(model_id: str) -> str:

@@ -17,7 +17,7 @@ WRITE_SECONDS = 5.0
 """What anything else may take; nobody waits for it."""
 
 
-async def open_postgres_points(
+def make_postgres_points(
     table: Postgres,
     url: str,
     embedder: Embedder,
@@ -25,7 +25,7 @@ async def open_postgres_points(
     search_seconds: float,
     on_change: Callable[[str], None],
 ) -> PostgresPoints:
-    """Return the points of an embedder in the database of ``[stores.postgres]``.
+    """Return the points of an embedder in the database of ``[stores.postgres]``, not started yet.
 
     Args:
         table: How to connect.
@@ -35,7 +35,7 @@ async def open_postgres_points(
         on_change: Called with `PostgresPoints.trouble`, also where it is as it was.
 
     Raises:
-        ConfigError: A setting cannot be used, or the server has no pgvector.
+        ConfigError: A setting cannot be used.
     """
     password = None
     if table.password_env is not None:
@@ -50,9 +50,4 @@ async def open_postgres_points(
         )
 
     points = PostgresPoints(schema, database(SEARCHING, search_seconds), database(1, WRITE_SECONDS))
-    try:
-        await points.start()
-    except BaseException:
-        await points.aclose()
-        raise
     return points

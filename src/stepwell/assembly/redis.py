@@ -61,7 +61,7 @@ async def open_redis_points(
     clock: Clock,
     on_change: Callable[[str], None],
 ) -> "RedisPoints":
-    """Return the points of an embedder on the server of ``[stores.redis]``.
+    """Return the points of an embedder on the server of ``[stores.redis]``, not started yet.
 
     It has a connection of its own: a slow search says nothing of the store, and is no reason to
     bypass it.
@@ -75,7 +75,7 @@ async def open_redis_points(
         on_change: Called with `RedisPoints.trouble`, also where it is as it was.
 
     Raises:
-        ConfigError: A setting cannot be used, or the server has no vector search.
+        ConfigError: A setting cannot be used.
     """
     from stepwell.stores.redis.points import PointLayout, RedisPoints  # noqa: PLC0415  (numpy)
 
@@ -93,13 +93,7 @@ async def open_redis_points(
         timeout_seconds=search_seconds,
     )
     layout = PointLayout(table.prefix, embedder.model_id, embedder.dimensions)
-    points = RedisPoints(servers, layout, clock=clock)
-    try:
-        await points.start()
-    except BaseException:
-        await points.aclose()
-        raise
-    return points
+    return RedisPoints(servers, layout, clock=clock)
 
 
 def credentials_of(table: Redis) -> Credentials:
