@@ -7,6 +7,7 @@ from typing import Protocol
 from stepwell.core.names import CacheKey
 from stepwell.core.ports import Claimed
 from stepwell.stores.redis.layout import Layout
+from stepwell.stores.redis.line import PATIENCE_SECONDS
 from stepwell.stores.redis.scripts import CLAIM, RELEASE, RENEW, Asked
 
 
@@ -83,7 +84,13 @@ class Leases:
         if self._held[key] > 0:
             return
         del self._held[key]
-        await RELEASE.run(self._servers, self._names(key)[:1], self._token)
+        await RELEASE.run(
+            self._servers,
+            self._names(key)[:1],
+            self._token,
+            # Nobody waits for it, and others would wait until the lease has run out.
+            timeout_seconds=PATIENCE_SECONDS,
+        )
 
     def _names(self, key: CacheKey) -> tuple[bytes, bytes]:
         """Return the names of the lease and of the entry."""
