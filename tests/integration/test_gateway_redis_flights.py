@@ -5,6 +5,7 @@ Whoever makes it may die, sleep or be cut off: those who read along get the whol
 
 import asyncio
 import json
+import re
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -19,6 +20,7 @@ from support.redis_servers import RedisServer, redis_servers
 
 from stepwell.testing.fake_upstream import FakeUpstream, Fault, Script
 from stepwell.wire import chat
+from stepwell.wire.chunks import UnreadableAnswer
 
 LEASE_SECONDS = 0.6
 PROMPT = "Say a few words about cows, sheep and goats."
@@ -192,6 +194,45 @@ async def test_a_leader_that_is_gone_is_replaced(
         one.signal(signal.SIGCONT)
         assert text(await leader.task) == text(answer)
     assert (await two.ask(PROMPT, model="fake-trickle", stream=True)).headers["x-cache"] == "HIT"
+
+
+async def test_half_of_one_answer_is_not_followed_by_half_of_another(
+    commands: list[Command], upstream: FakeUpstream
+) -> None:
+    """A stream ends with an error; who has had nothing yet gets an answer, whole."""
+    texts = (f"{word} is the answer, and no other is." for word in ("This", "That", "Neither"))
+    upstream.scripts["fickle"] = Script(say=lambda _: next(texts), event_delay_seconds=0.1)
+    one, two = commands
+    leader = Stream(one, model="fickle")
+    await leader.events(1)
+    follower = Stream(two, model="fickle")
+    await follower.events(3)
+    whole = asyncio.create_task(two.ask(PROMPT, model="fickle"))
+    await asyncio.sleep(0.1)
+    one.signal(signal.SIGKILL)
+    async with asyncio.timeout(10):
+        answer = await whole
+        with pytest.raises(UnreadableAnswer):
+            await follower.task
+    assert b"a second call is answered otherwise" in follower.body
+    assert text(json.loads(answer.body)) == "Neither is the answer, and no other is."
+    with pytest.raises(aiohttp.ClientError):
+        await leader.task
+
+
+async def test_what_others_did_not_spend_is_saved(start: Start, upstream: FakeUpstream) -> None:
+    """On whatever machine they asked."""
+    async with start("one") as one, start("two") as two:
+        leader, follower = await leader_and_follower(one, two)
+        await asyncio.gather(leader.task, follower.task)
+        async with asyncio.timeout(10):
+            while "stepwell_saved_tokens_total" not in (page := await metrics(two)):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    assert re.search(r"^stepwell_saved_tokens_total\{.*\} [1-9]", page, re.MULTILINE)
+
+
+async def metrics(gateway: Gateway) -> str:
+    return (await gateway.get("/metrics")).body.decode()
 
 
 async def test_a_leader_that_is_gone_before_it_began_is_replaced(

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from stepwell.assembly.authentication import make_authenticator
 from stepwell.assembly.environment import default_data_dir, secret_from
+from stepwell.assembly.extras import extra_for
 from stepwell.assembly.house import request_classes, routes
 from stepwell.assembly.in_force import calibration_in_force
 from stepwell.assembly.secret import namespace_secret
-from stepwell.assembly.settings import Settings
+from stepwell.assembly.settings import Redis, Settings
 from stepwell.core.errors import ConfigError
 from stepwell.engines.http_address import parse_base_url
 from stepwell.gateway.loopback import is_loopback
@@ -54,6 +55,14 @@ def warnings(settings: Settings) -> Iterator[str]:
                 f"upstreams.{name}.base_url is {upstream.base_url!r}, without a path;"
                 " OpenAI-compatible servers are reached at .../v1."
             )
+    if settings.stores.redis.url is not None and settings.auth.namespace_secret_env is None:
+        yield (
+            "stores.redis.url is set, and auth.namespace_secret_env is not: tenants are named by a"
+            " secret of this data directory, so no other gateway finds their answers. Set it, to"
+            " the same secret in all gateways."
+        )
+    if settings.stores.redis.url is None and settings.stores.redis != Redis():
+        yield "[stores.redis] has no url (and there is no --redis): Redis is not used."
 
 
 def shortages(data_dir: Path) -> Iterator[str]:
@@ -101,6 +110,7 @@ def check(settings: Settings, secret: bytes) -> None:
         secret_from(settings.server.admin_token_env, setting="server.admin_token_env")
     _check_judge(settings)
     _check_semantic(settings)
+    _check_redis(settings)
     _check_open_door(settings)
 
 
@@ -131,6 +141,20 @@ def _check_semantic(settings: Settings) -> None:
     from stepwell.assembly.deciding import checks_of  # noqa: PLC0415  (an extra)
 
     checks_of(settings.semantic)
+
+
+def _check_redis(settings: Settings) -> None:
+    """Refuse an address, secrets and files that no waiting mends.
+
+    Raises:
+        ConfigError: Names the key.
+    """
+    table = settings.stores.redis
+    if table.url is None:
+        return
+    with extra_for("stores.redis.url is set", "redis"):
+        from stepwell.assembly.redis import check_redis  # noqa: PLC0415  (an extra)
+    check_redis(table, table.url, searches=settings.semantic.index.kind == "redis")
 
 
 def _check_open_door(settings: Settings) -> None:

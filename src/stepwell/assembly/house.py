@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Union
 from stepwell.assembly.auditing import Auditing, build_auditing
 from stepwell.assembly.circles import OpenCircle, open_flights
 from stepwell.assembly.disk_watch import DiskWatch
+from stepwell.assembly.extras import extra_for
 from stepwell.assembly.settings import Class, Settings
 from stepwell.core.clock import Clock, SystemClock
-from stepwell.core.errors import ConfigError
 from stepwell.core.names import Tier
 from stepwell.core.ports import (
     EventSink,
@@ -164,8 +164,10 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     events: EventSink = meters if log is None else Fanout(meters, log)
     gauges = Gauges(plan.version)
     memory = _memory(settings, clock, events)
+    # Before the store is opened: who is busy for so long hears nothing of what changes there.
+    build_semantic = _semantic_builder(plan)
     store = await _store(plan, memory, clock, events)
-    semantic = await _semantic(plan, store, clock, events, gauges)
+    semantic = await build_semantic(store, clock=clock, events=events, gauges=gauges)
     paraphrases = None if semantic is None else semantic.layer
     followers = () if semantic is None else (semantic.follower,)
     exact = ExactLayer(memory, store, store, events=events, followers=followers)
@@ -247,22 +249,19 @@ def _runner(
     )
 
 
-async def _semantic(
-    plan: Plan, store: AnyStore, clock: Clock, events: EventSink, gauges: Gauges
-) -> "SemanticRooms | None":
+def _semantic_builder(plan: Plan) -> "Callable[..., Awaitable[SemanticRooms | None]]":
+    """Load what the semantic layer needs, if there is to be one: for a second or two."""
     if plan.embedder is None and plan.settings.semantic.embedder != "endpoint":
-        return None
+        return _build_none
     from stepwell.assembly.semantic import build_semantic  # noqa: PLC0415  (an extra)
+    from stepwell.semantic.valve import valve  # noqa: PLC0415
 
-    return await build_semantic(
-        plan.settings,
-        plan.embedder,
-        plan.data_dir,
-        store,
-        clock=clock,
-        events=events,
-        gauges=gauges,
-    )
+    valve.load()
+    return partial(build_semantic, plan.settings, plan.embedder, plan.data_dir)
+
+
+async def _build_none(_store: AnyStore, **_parts: object) -> None:
+    """Build no semantic layer."""
 
 
 POLICIES: Mapping[str, Callable[[], EvictionPolicy]] = {
@@ -309,13 +308,8 @@ async def _store(plan: Plan, memory: MemoryStore, clock: Clock, events: EventSin
 
 
 def _open_redis() -> "Callable[..., Awaitable[RedisStore]]":
-    try:
+    with extra_for("stores.redis.url is set", "redis"):
         from stepwell.assembly.redis import open_redis  # noqa: PLC0415  (an extra)
-    except ImportError as error:
-        raise ConfigError(
-            f"stores.redis.url is set, and {error.name} is not installed:"
-            " in a clone of Stepwell, pip install '.[redis]'."
-        ) from error
     return open_redis
 
 

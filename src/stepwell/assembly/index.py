@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from stepwell.assembly.extras import extra_for
 from stepwell.assembly.part_watch import PartWatch
 from stepwell.assembly.settings import Settings
 from stepwell.core.clock import Clock
-from stepwell.core.errors import ConfigError
 from stepwell.core.points import PointServer
 from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Embedder
@@ -105,13 +105,8 @@ async def _make_server(
 
 
 def _maker_for_postgres() -> "Callable[..., PostgresPoints]":
-    try:
+    with extra_for("semantic.index.kind is 'postgres'", "postgres"):
         from stepwell.assembly.postgres import make_postgres_points  # noqa: PLC0415  (an extra)
-    except ImportError as error:
-        raise ConfigError(
-            f"semantic.index.kind is 'postgres', and {error.name} is not installed:"
-            " in a clone of Stepwell, pip install '.[postgres]'."
-        ) from error
     return make_postgres_points
 
 

@@ -17,7 +17,7 @@ from stepwell.stores.breaker import Open
 from stepwell.stores.redis.address import Cluster, Credentials, parse_address
 from stepwell.stores.redis.servers import Servers, open_servers
 from stepwell.stores.redis.store import RedisStore
-from stepwell.stores.redis.tls import Tls
+from stepwell.stores.redis.tls import Tls, make_context
 
 if TYPE_CHECKING:
     from stepwell.core.vectors import Embedder
@@ -79,14 +79,9 @@ async def open_redis_points(
     """
     from stepwell.stores.redis.points import PointLayout, RedisPoints  # noqa: PLC0415  (numpy)
 
-    address = parse_address(url)
-    if isinstance(address, Cluster):
-        raise ConfigError(
-            "semantic.index.kind is 'redis', and stores.redis.url is of a cluster;"
-            " allowed there: 'own' or 'postgres'."
-        )
+    check_redis(table, url, searches=True)
     servers = await open_servers(
-        address,
+        parse_address(url),
         credentials=credentials_of(table),
         tls=_tls_of(table),
         on_change=lambda state: on_change(state.reason if isinstance(state, Open) else ""),
@@ -94,6 +89,24 @@ async def open_redis_points(
     )
     layout = PointLayout(table.prefix, embedder.model_id, embedder.dimensions)
     return RedisPoints(servers, layout, clock=clock)
+
+
+def check_redis(table: Redis, url: str, *, searches: bool) -> None:
+    """Check what can be checked without asking a server; ``searches``: for vectors, too.
+
+    Raises:
+        ConfigError: A setting cannot be used.
+    """
+    address = parse_address(url)
+    credentials_of(table)
+    sentinel_credentials_of(table)
+    if address.is_encrypted:
+        make_context(_tls_of(table))
+    if searches and isinstance(address, Cluster):
+        raise ConfigError(
+            "semantic.index.kind is 'redis', and stores.redis.url is of a cluster;"
+            " allowed there: 'own' or 'postgres'."
+        )
 
 
 def credentials_of(table: Redis) -> Credentials:

@@ -25,7 +25,6 @@ from stepwell.semantic.follower import FollowedStore, SemanticFollower
 from stepwell.semantic.index.own import OwnIndex
 from stepwell.semantic.index.served import SETTLE_SECONDS, ServedIndex
 from stepwell.semantic.layer import SemanticLayer, Tolerances
-from stepwell.semantic.valve.valve import load as load_valve
 from stepwell.telemetry.gauges import Gauges
 
 
@@ -82,7 +81,6 @@ async def build_semantic(
         ConfigError: A setting cannot be used.
     """
     table = settings.semantic
-    load_valve()  # Before anybody asks, not while somebody does.
     embedder = make_embedder(table, address)
     is_own = table.index.kind == "own"
     scratch = Path(tempfile.mkdtemp(prefix="stepwell-index-")) if is_own and not data_dir else None

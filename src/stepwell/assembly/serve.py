@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from uvicorn import Config, Server
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from stepwell.assembly.checks import (
@@ -105,4 +106,7 @@ def _run(plan: Plan, sock: socket.socket) -> None:
     if server.workers == 1:
         Server(config).run(sockets=[sock])
     else:
-        Multiprocess(config, sockets=[sock]).run()
+        supervisor = Multiprocess(config, sockets=[sock])
+        supervisor.run()
+        if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+            sys.exit(STARTUP_FAILURE)  # as one worker does

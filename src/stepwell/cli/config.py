@@ -123,8 +123,10 @@ def _any_secret(settings: Settings) -> bytes:
 
 def _without_none(table: dict[str, Any]) -> dict[str, Any]:
     """Leave out what is not set: TOML has no null."""
-    kept = {name: value for name, value in table.items() if value is not None}
-    return {
-        name: _without_none(value) if isinstance(value, dict) else value
-        for name, value in kept.items()
-    }
+    return {name: _set(value) for name, value in table.items() if value is not None}
+
+
+def _set(value: Any) -> Any:  # noqa: ANN401  (any value of TOML)
+    if isinstance(value, dict):
+        return _without_none(value)
+    return [_set(item) for item in value] if isinstance(value, list | tuple) else value

@@ -14,6 +14,7 @@ from stepwell.assembly.house import House
 from stepwell.assembly.settings import Settings
 from stepwell.cli.options import (
     Subparsers,
+    add_redis_option,
     add_settings_options,
     add_upstream_option,
     needs,
@@ -88,6 +89,7 @@ def add_parser(commands: Subparsers) -> None:
     who.add_argument("--tenant", metavar="NAME", help="the caller's tenant (auth.mode keys)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_upstream_option(parser)
+    add_redis_option(parser)
     add_settings_options(parser)
     parser.set_defaults(run=run)
 

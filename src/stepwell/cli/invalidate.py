@@ -4,15 +4,21 @@ import argparse
 import asyncio
 
 from stepwell.assembly.settings import Settings
-from stepwell.cli.options import Subparsers, add_settings_options, needs, read_settings
+from stepwell.cli.options import (
+    Subparsers,
+    add_redis_option,
+    add_settings_options,
+    needs,
+    read_settings,
+)
 from stepwell.core.entry import Selector
 from stepwell.gateway.selection import Invalidation, selector_of
 
 _DESCRIPTION = """\
 Make answers go: those that match everything given. Without --yes it only says how many that are.
 
-Works on the data directory; the workers of a running gateway obey at once, and an answer that is
-on its way while you invalidate is not stored either.
+Works on the data directory, or on the Redis that gateways share; running gateways obey at once, and
+an answer that is on its way while you invalidate is not stored either.
 """
 
 _EXAMPLES = """\
@@ -20,6 +26,7 @@ examples:
   stepwell invalidate --tag faq                 how many answers carry the tag
   stepwell invalidate --tag faq --yes           remove them
   stepwell invalidate --model gpt-4o --class faq --yes
+  stepwell invalidate --tag faq --redis redis://10.0.0.5:6379 --yes     in all gateways there
   stepwell invalidate --key 0ded69...f483d --yes      as in the X-Stepwell-Key header
 """
 
@@ -42,6 +49,7 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument("--tag", metavar="NAME", help="answers that carry a tag")
     parser.add_argument("--everything", action="store_true", help="all entries; alone")
     parser.add_argument("--yes", action="store_true", help="do it, rather than count")
+    add_redis_option(parser)
     add_settings_options(parser)
     parser.set_defaults(run=run)
 

@@ -56,6 +56,13 @@ def add_upstream_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_redis_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--redis``."""
+    parser.add_argument(
+        "--redis", metavar="URL", help="share all entries with other gateways through this Redis"
+    )
+
+
 def config_path(options: argparse.Namespace) -> Path | None:
     """Return the settings file that is read, if one is."""
     path: Path | None = options.config or config_file()

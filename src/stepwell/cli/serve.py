@@ -5,6 +5,7 @@ import sys
 
 from stepwell.cli.options import (
     Subparsers,
+    add_redis_option,
     add_settings_options,
     add_upstream_option,
     needs,
@@ -43,9 +44,7 @@ def add_parser(commands: Subparsers) -> None:
         "--port", metavar="P", type=int, help="port to listen on (default: 8080; 0: any)"
     )
     parser.add_argument("--workers", metavar="N", type=int, help="worker processes (default: 1)")
-    parser.add_argument(
-        "--redis", metavar="URL", help="share all entries with other gateways through this Redis"
-    )
+    add_redis_option(parser)
     add_settings_options(parser)
     parser.set_defaults(run=run)
 

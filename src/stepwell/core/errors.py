@@ -119,3 +119,7 @@ class UpstreamUnreachable(UpstreamError):
 
 class UpstreamBroken(UpstreamError):
     """The connection failed, or the answer was not HTTP, after the request was sent."""
+
+
+class CallForked(UpstreamBroken):
+    """Whoever made the call was lost midway, and a second call is answered otherwise."""

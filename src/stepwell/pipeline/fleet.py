@@ -111,6 +111,7 @@ class _Hearing:
 
     leader: str
     heard_at: float
+    was_heard: bool = False
     parts: asyncio.Queue[_Part | None] = field(default_factory=asyncio.Queue)
     """``None``: there will be no more."""
 
@@ -186,6 +187,8 @@ class Fleet:
             frames = self._frames(hearing, key, self._now() + patience_seconds)
             followed = await take_over(frames, leg)
             is_over = followed is not Followed.LOST
+            if followed is Followed.LOST and not hearing.was_heard:
+                return Followed.UNREACHED
         except TimeoutError:
             return Followed.NOT_THERE
         except StoreError:
@@ -254,6 +257,7 @@ class Fleet:
         if hearing is None:
             return
         hearing.heard_at = self._now()
+        hearing.was_heard = True
         if isinstance(letter, _Part) and hearing.parts.qsize() < _MAX_UNREAD:
             hearing.parts.put_nowait(letter)
         elif isinstance(letter, _Over):

@@ -38,6 +38,8 @@ class Landed:
     """The gate that refused it, if one was asked."""
     usage: Usage | None = None
     """Tokens of an answer that is no entry, if it says."""
+    upstream_seconds: float = 0.0
+    """How long such an answer took, if another made the call and says."""
 
 
 @dataclass(frozen=True, slots=True)

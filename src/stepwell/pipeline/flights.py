@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Entry, SourceValue
-from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamError
+from stepwell.core.errors import CallForked, RequestError, UpstreamBroken, UpstreamError
 from stepwell.core.events import LeaderLost
 from stepwell.core.names import EVERYONE, CacheKey, Form
 from stepwell.core.ports import EventSink
@@ -126,7 +126,7 @@ class Flights:
         except Diverged as error:
             # What was handed on cannot be taken back, and not be gone on with either.
             message = f"The call was lost, and cannot be gone on with: {error}."
-            flight.finish(Crashed(UpstreamBroken(message, upstream=ask.upstream.name)))
+            flight.finish(Crashed(CallForked(message, upstream=ask.upstream.name)))
         finally:
             self._close(key, flight)
 

@@ -9,12 +9,12 @@ from enum import StrEnum
 
 import msgspec
 
-from stepwell.core.entry import SourceValue
+from stepwell.core.entry import SourceValue, Usage
 from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamError, UpstreamTimeout
 from stepwell.core.names import CacheKey, Form, Position
 from stepwell.pipeline.circle import Followed
 from stepwell.pipeline.fill import Made
-from stepwell.pipeline.flight import Flight, Head
+from stepwell.pipeline.flight import End, Flight, Head, Landed
 from stepwell.pipeline.leg import BorrowedLeg
 
 MAX_PIECE_BYTES = 64 << 10
@@ -57,6 +57,12 @@ class _Head(msgspec.Struct, array_like=True):
     status: int
     headers: tuple[tuple[str, str], ...]
     form: Form
+
+
+class _Cost(msgspec.Struct, array_like=True):
+    prompt_tokens: int
+    completion_tokens: int
+    upstream_seconds: float
 
 
 class _Failure(msgspec.Struct, array_like=True):
@@ -111,7 +117,7 @@ async def _take(kind: Kind, body: bytes, leg: BorrowedLeg) -> Followed | None:
             await leg.extend(body)
             return None
         case Kind.END:
-            await leg.land()
+            await leg.land(_landed(body))
             return Followed.TO_THE_END
         case Kind.ERROR:
             return _fail(msgspec.msgpack.decode(body, type=_Failure), leg)
@@ -135,7 +141,7 @@ async def _send_flight(flight: Flight, send: Callable[[Kind, bytes], Awaitable[N
         await send(Kind.HEAD, msgspec.msgpack.encode(shown))
         async for piece in reader.pieces(MAX_PIECE_BYTES):
             await send(Kind.DATA, piece)
-        await send(Kind.END, b"")
+        await send(Kind.END, _cost(flight.end))
     except UpstreamError as error:
         failure = _Failure(error.upstream, str(error), isinstance(error, UpstreamTimeout))
         await send(Kind.ERROR, msgspec.msgpack.encode(failure))
@@ -144,6 +150,26 @@ async def _send_flight(flight: Flight, send: Callable[[Kind, bytes], Awaitable[N
         await send(Kind.NOT_HERE, b"")
     finally:
         reader.leave()
+
+
+def _cost(end: End | None) -> bytes:
+    """Return what is saved by who did not make the call; nothing if that is not known."""
+    if not isinstance(end, Landed):
+        return b""
+    usage, seconds = end.usage, end.upstream_seconds
+    if end.entry is not None:
+        usage, seconds = end.entry.usage, end.entry.upstream_seconds
+    if usage is None:
+        return b""
+    return msgspec.msgpack.encode(_Cost(usage.prompt_tokens, usage.completion_tokens, seconds))
+
+
+def _landed(cost: bytes) -> Landed:
+    if not cost:
+        return Landed(None)
+    told = msgspec.msgpack.decode(cost, type=_Cost)
+    usage = Usage(told.prompt_tokens, told.completion_tokens)
+    return Landed(None, usage=usage, upstream_seconds=told.upstream_seconds)
 
 
 def _fail(failure: _Failure, leg: BorrowedLeg) -> Followed:

@@ -131,11 +131,11 @@ class BorrowedLeg:
         if events:
             await self._leg.extend(b"".join(events))
 
-    async def land(self) -> None:
+    async def land(self, landed: Landed) -> None:
         """Say that the reply has come to its end, and end the flight. Raises as `Leg.end`."""
         await self._let_go()
         await self._leg.end()
-        self._flight.finish(Landed(None))
+        self._flight.finish(landed)
 
     def crash(self, error: UpstreamError) -> bool:
         """Say that the call failed; return whether that is the flight's end too.

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from stepwell.core.entry import Answer
-from stepwell.core.errors import UpstreamBroken, UpstreamError
+from stepwell.core.errors import CallForked, UpstreamBroken, UpstreamError
 from stepwell.core.events import Result
 from stepwell.core.names import Form
 from stepwell.core.outcome import Bypass
@@ -48,10 +48,16 @@ class Relay:
         """
         as_it_comes = self.leads or head.form is self.question.shape.form or head.status != OK
         if not as_it_comes:
-            return self._rendered(await self.reader.landed())
+            return self._rendered(await self._landed())
         if head.form is Form.SSE:
             return self._live(head)
         return await self._whole(head)
+
+    async def _landed(self) -> Landed:
+        try:
+            return await self.reader.landed()
+        except CallForked as error:
+            raise Unsuitable from error  # Nothing of it was handed on here.
 
     def _live(self, head: Head) -> Served:
         """A stream, passed on event by event."""
@@ -137,6 +143,7 @@ class Relay:
         if not isinstance(end, Landed):
             return
         served.usage = end.usage
+        served.saved_seconds = 0.0 if self.leads else end.upstream_seconds
         served.stored = end.entry is not None
         if end.entry is not None:
             served.usage = end.entry.usage

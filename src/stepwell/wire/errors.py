@@ -3,6 +3,7 @@
 import orjson
 
 from stepwell.core.errors import (
+    CallForked,
     RequestError,
     UpstreamBroken,
     UpstreamError,
@@ -10,6 +11,10 @@ from stepwell.core.errors import (
     UpstreamUnreachable,
 )
 from stepwell.wire.sse import format_event
+
+_FORKED = (
+    "The gateway that made the call was lost, and a second call is answered otherwise; ask again."
+)
 
 _REQUEST_ERROR_TYPES = {401: "authentication_error", 504: "not_cached_error"}
 _INTERNAL = {
@@ -63,6 +68,8 @@ def _upstream_failure(error: UpstreamError) -> tuple[str, str]:
             return "The model server did not answer in time.", "upstream_timeout"
         case UpstreamUnreachable():
             return "The model server cannot be reached.", "upstream_unreachable"
+        case CallForked():
+            return _FORKED, "upstream_broken"
         case UpstreamBroken():
             return "The model server's answer broke off, or was none.", "upstream_broken"
         case _:

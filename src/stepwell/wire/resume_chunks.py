@@ -24,6 +24,8 @@ class ResumedChunks:
     def __init__(self) -> None:
         self._head: JsonObject = {}
         self._told = Told()
+        self._bare: list[JsonObject] = []
+        """Chunks without choices."""
         self._values: dict[_Path, object] = {}
         """What was said once: a role, the id of a tool call, why a choice ended."""
 
@@ -35,9 +37,10 @@ class ResumedChunks:
         chunk = _chunk(event)
         if not self._head:
             self._head = {name: chunk[name] for name in _OF_THE_CALL if name in chunk}
-        if chunk.get("usage"):
-            self._values["usage",] = True
-        for place, piece in _numbered(chunk.get("choices")):
+        pieces = _numbered(chunk.get("choices"))
+        if not pieces:
+            self._bare.append(_of_the_answer(chunk))
+        for place, piece in pieces:
             if (reason := piece.get("finish_reason")) is not None:
                 self._values[place, "finish_reason"] = reason
             self._hear(_said(piece), (place,))
@@ -64,12 +67,21 @@ class ResumedChunks:
             ]
             is_new = bool(kept["choices"])
         else:
-            is_new = ("usage",) not in self._values
+            is_new = self._is_new(chunk)
         return format_event(orjson.dumps(kept), event.name) if is_new else b""
 
     def finish(self) -> None:
         """End the second stream. Raises `Diverged` if it did not come as far as the first."""
         self._told.expect_all_retold()
+
+    def _is_new(self, chunk: JsonObject) -> bool:
+        """Return whether a chunk without choices was not told: usage, or what a filter says."""
+        told = _of_the_answer(chunk)
+        if told in self._bare:
+            self._bare.remove(told)
+            return False
+        has_usage = [one for one in self._bare if one.get("usage")]
+        return not (chunk.get("usage") and has_usage)
 
     def _hear(self, said: JsonObject, path: _Path) -> None:
         for name, value in said.items():
@@ -130,6 +142,11 @@ class ResumedChunks:
             for place, item in _numbered(items)
             if (new := self._new(item, (*path, place)))
         ] or None
+
+
+def _of_the_answer(chunk: JsonObject) -> JsonObject:
+    """Return what a chunk says, whatever call it is of."""
+    return {name: value for name, value in chunk.items() if name not in _OF_THE_CALL}
 
 
 def _chunk(event: Event) -> JsonObject:

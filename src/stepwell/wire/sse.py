@@ -5,6 +5,7 @@ in, so that what is passed on is what was sent.
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -90,10 +91,13 @@ def _event_ends(sse: bytes | bytearray, searched: int) -> Iterator[int]:
 
 
 def parse_event(raw: bytes) -> Event:
-    """Read one event as `EventSplitter` gives it. ``id`` and ``retry`` are not looked at."""
+    """Read one event as `EventSplitter` gives it. ``id`` and ``retry`` are not looked at.
+
+    A byte order mark at its beginning is left out, as at the beginning of a stream.
+    """
     name = None
     data = []
-    for line in raw.splitlines():
+    for line in raw.removeprefix(BOM_UTF8).splitlines():
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"data":

@@ -213,3 +213,20 @@ async def test_leases_and_letters_in_a_cluster(open_at: OpenServers) -> None:
         await until(lambda: len(letters.got) == 20)
         for store in (one, two):
             await store.aclose()
+
+
+async def test_a_lease_that_is_none_of_ours(open_store: OpenStore, server: RedisServer) -> None:
+    """Whatever stands there, somebody seems to hold it."""
+    store = await open_store()
+    await store.leases.claim(KEY, LONG_MS)
+    (name,) = server.ask("KEYS", "tests:l:*")
+    server.ask("SET", name, b"\xff\xfe")
+    assert await store.leases.claim(KEY, LONG_MS) == "\ufffd\ufffd"
+    assert await store.leases.holder(KEY) == "\ufffd\ufffd"
+
+
+async def test_who_has_slept_can_still_write(open_store: OpenStore) -> None:
+    """When it has heard what happened meanwhile."""
+    store = await open_store()
+    store._feed._valid_until = 0.0
+    assert await store.put(fresh())

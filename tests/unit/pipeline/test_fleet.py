@@ -249,14 +249,24 @@ async def test_a_leader_whose_lease_has_run_out_is_lost(
 async def test_a_leader_that_has_its_lease_and_is_silent_is_lost_too(
     ships: tuple[Ship, Ship], store: Store
 ) -> None:
-    """Its letters do not come: after two leases nobody waits any more."""
+    """Its letters do not come any more: after two leases nobody waits."""
     one, two = ships
-    one.fly()
+    one.fly().begin(STREAM)
     following = await follow(two)
+    await until(lambda: following.flight.head)
     store.passes = lambda _: False
     started = asyncio.get_running_loop().time()
     assert await following.ended() is Followed.LOST
-    assert asyncio.get_running_loop().time() - started > 1.9 * LEASE_SECONDS
+    assert asyncio.get_running_loop().time() - started > LEASE_SECONDS
+
+
+async def test_a_leader_that_never_says_a_word_cannot_be_asked(
+    ships: tuple[Ship, Ship], store: Store
+) -> None:
+    """It holds the lease, but whoever waited for it would wait for ever."""
+    _, two = ships
+    del store.readers["one"]
+    assert await (await follow(two)).ended() is Followed.UNREACHED
 
 
 async def test_a_store_that_fails_leaves_each_to_itself(

@@ -73,7 +73,7 @@ class HandCircle:
         if followed is Followed.TO_THE_END:
             leg.begin(Head(200, (), Form.JSON))
             await leg.extend(ANSWER)
-            await leg.land()
+            await leg.land(Landed(None))
         return followed
 
 

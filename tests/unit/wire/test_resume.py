@@ -210,6 +210,38 @@ def test_another_answer_is_not_put_behind_the_first(told: list[bytes], second: l
         go_on(Endpoint.CHAT, told, second)
 
 
+def bare(**fields: object) -> bytes:
+    return format_event(json.dumps({"id": "c", "choices": [], **fields}).encode())
+
+
+def test_chunks_without_choices_are_told_once() -> None:
+    """What a filter says of the prompt, and the usage; but not another usage in its place."""
+    filtered, usage = bare(prompt_filter_results=[1]), bare(usage=USAGE)
+    first = [filtered, chunk(content="a")]
+    second = [filtered, chunk(content="ab"), end(), usage, DONE]
+    got = go_on(Endpoint.CHAT, first, second)
+    assert got.count(b"prompt_filter_results") == 1
+    assert got.count(b"usage") == 1
+    whole = [*first, chunk(content="b"), end(), usage]
+    other = [*second[:3], bare(usage={**USAGE, "total_tokens": 9}), DONE]
+    assert go_on(Endpoint.CHAT, whole, other).count(b"usage") == 1
+
+
+def test_usage_in_a_chunk_with_choices_is_not_the_last_word() -> None:
+    """Some servers begin with the prompt's tokens, and end with all."""
+    begun = format_event(
+        json.dumps(
+            {
+                "id": "c",
+                "choices": [{"index": 0, "delta": {"content": "a"}}],
+                "usage": {"prompt_tokens": 3, "completion_tokens": 0},
+            }
+        ).encode()
+    )
+    got = go_on(Endpoint.CHAT, [begun], [begun, chunk(content="b"), end(), bare(usage=USAGE), DONE])
+    assert chat.assemble(got)["usage"] == USAGE
+
+
 def test_log_probabilities_are_not_cut() -> None:
     def with_logprobs(text: str) -> bytes:
         choice = {"index": 0, "delta": {"content": text}, "logprobs": {"content": [{}]}}

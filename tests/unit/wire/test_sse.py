@@ -91,3 +91,10 @@ def test_format() -> None:
     assert format_event(b"{}") == b"data: {}\n\n"
     assert format_event(b"{}", name="error") == b"event: error\ndata: {}\n\n"
     assert split_events(b"") == []
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_field() -> None:
+    """WHATWG HTML, 9.2.5: one is stripped; the bytes that are passed on keep it."""
+    (event,) = read_events(b"\xef\xbb\xbfdata: a\n\n")
+    assert event.data == b"a"
+    assert split_events(b"\xef\xbb\xbfdata: a\n\n") == [b"\xef\xbb\xbfdata: a\n\n"]

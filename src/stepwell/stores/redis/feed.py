@@ -18,6 +18,7 @@ from stepwell.stores.messages import read_message
 from stepwell.stores.redis.epochs import Epochs
 from stepwell.stores.redis.layout import Layout
 from stepwell.stores.redis.line import PATIENCE_SECONDS, Dialled, Direct, Line, replication
+from stepwell.stores.redis.link import Reply
 from stepwell.stores.redis.replies import integer, items, pairs, stream_entries, string
 from stepwell.stores.redis.scripts import OPEN
 
@@ -138,6 +139,16 @@ class RedisFeed:
         except TimeoutError as error:
             raise CutOff("a change was made, but the feed did not bring it") from error
 
+    async def until_heard(self) -> None:
+        """Wait until what has changed is known; raise `CutOff` after two seconds."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while self.trouble:
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError as error:
+            raise CutOff(self.trouble or _SILENT) from error
+
     async def start(self, patience_seconds: float) -> None:
         """Begin to follow, and wait a while for the first word; go on without it."""
         self._following = asyncio.create_task(self._follow())
@@ -183,6 +194,8 @@ class RedisFeed:
     async def _open(self, line: Line, *, anew: bool) -> None:
         """Find out where the feed is; start anew if anything of it may be missing here."""
         history = await _history(line)
+        asked_at = self._monotonic()
+        now = await line.ask("TIME", timeout_seconds=PATIENCE_SECONDS)
         opened = await OPEN.run(
             Direct(line),
             (self._layout.meta, self._layout.changes),
@@ -197,6 +210,15 @@ class RedisFeed:
             await self._start_anew(line, here, integer(floor))
         # Not before: if that failed, it is to be done again.
         self._generation, self._history = generation, history
+        if here == self._heard:
+            self._is_heard(asked_at, now)
+
+    def _is_heard(self, asked_at: float, now: Reply) -> None:
+        """Note that nothing had been missed at a moment, ``now`` by the server's clock."""
+        self._server_seconds = integer(items(now)[0])
+        self._valid_until = asked_at + self._max_lag_seconds
+        self._moved.set()
+        self._on_word()
 
     async def _start_anew(self, line: Line, here: Position, floor: int) -> None:
         rows = await line.ask(
@@ -234,10 +256,7 @@ class RedisFeed:
         if streams is not None:
             for position, fields in stream_entries(items(items(streams)[0])[1]):
                 self._take(Position(position), fields)
-        self._server_seconds = integer(items(now)[0])
-        self._valid_until = asked_at + self._max_lag_seconds
-        self._moved.set()
-        self._on_word()
+        self._is_heard(asked_at, now)
 
     def _take(self, position: Position, fields: dict[bytes, bytes]) -> None:
         if position != self._heard + 1:

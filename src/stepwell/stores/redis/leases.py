@@ -53,7 +53,7 @@ class Leases:
         """As `stepwell.core.ports.Leases.claim`. One script."""
         told = await CLAIM.run(self._servers, self._names(key), self._token, milliseconds)
         if isinstance(told, bytes):
-            return told.decode()
+            return told.decode(errors="replace")
         self._held[key] += 1
         return Claimed(is_made=told != 0)
 
@@ -61,7 +61,7 @@ class Leases:
         """As `stepwell.core.ports.Leases.holder`. One ``GET``."""
         name, _ = self._names(key)
         told = await self._servers.ask(name, "GET", name)
-        return told.decode() if isinstance(told, bytes) else None
+        return told.decode(errors="replace") if isinstance(told, bytes) else None
 
     async def renew(self, milliseconds: int) -> None:
         """As `stepwell.core.ports.Leases.renew`. A script for each; they leave in one write."""

@@ -12,7 +12,7 @@ from stepwell.core.events import Degraded
 from stepwell.core.judgement import Judgement
 from stepwell.core.names import Arrival, CacheKey, Namespace, Position, Tier
 from stepwell.core.ports import EventSink
-from stepwell.stores.breaker import Open
+from stepwell.stores.breaker import Closed, Open
 from stepwell.stores.messages import replaced_message
 from stepwell.stores.redis.arrivals import Arrivals
 from stepwell.stores.redis.entries import Entries, Written
@@ -142,7 +142,7 @@ class RedisStore:
 
     async def _put(self, entry: Entry) -> bool:
         facets, feed = facets_of(entry), self._feed
-        heard_at = feed.heard_at
+        heard_at = await self._heard_at()
         if feed.epochs.outrun(entry.key, facets):
             return False
         token = self._leases.token_for(entry.key)
@@ -166,6 +166,12 @@ class RedisStore:
         if entry.phrasing is not None:
             await self._arrivals.note(feed.generation, entry)
         return True
+
+    async def _heard_at(self) -> int:
+        """As `RedisFeed.heard_at`; where we have slept, when the feed has been heard again."""
+        if isinstance(self._servers.state, Closed):
+            await self._feed.until_heard()  # Nobody waits for a put.
+        return self._feed.heard_at
 
     async def arrived(self, after: Arrival, at_most: int) -> tuple[Sequence[Arrived], Arrival]:
         """As `stepwell.core.ports.Arrivals.arrived`."""
