@@ -171,5 +171,9 @@ def _is_forwarded(fields: Mapping[str, str]) -> bool:
 
 
 def _unavailable(error: StoreError) -> Response:
-    body = {"message": f"It was not done: {error}", "type": "store_error", "param": None}
+    body = {
+        "message": f"It was not done, or not wholly: {error}",
+        "type": "store_error",
+        "param": None,
+    }
     return JSONResponse({"error": {**body, "code": "store_unavailable"}}, 503)

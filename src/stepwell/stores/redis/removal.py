@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from stepwell.core.changes import Invalidated
 from stepwell.core.entry import Selector
-from stepwell.core.errors import StoreError
+from stepwell.core.errors import StoreError, StoreUnavailable
 from stepwell.core.names import CacheKey, Position
 from stepwell.stores.messages import invalidated_message
 from stepwell.stores.redis.entries import Entries, Page
@@ -83,13 +83,16 @@ class Removal:
         What was gone before, and not removed yet, does not count.
 
         Raises:
-            StoreError: It was not made known, or not all could be removed: ask again.
+            StoreError: It was not made known: ask again. Or not all could be removed.
         """
         gone = self._feed.epochs.until(_ANY)
         position = await self.revoke(selector)
         meant = Epochs()
         meant.note(Invalidated(position, selector))
-        return (await self._remove(meant, selector.key, uncounted=gone)).entries
+        try:
+            return (await self._remove(meant, selector.key, uncounted=gone)).entries
+        except StoreError as error:
+            raise StoreUnavailable(f"it is obeyed, but was not counted: {error}") from error
 
     async def revoke(self, selector: Selector) -> Position:
         """Make it known that what ``selector`` means is gone; return the change's position.
