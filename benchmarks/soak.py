@@ -261,6 +261,8 @@ def summary(samples: Sequence[Sample]) -> list[dict[str, object]]:
 
 def _row(name: str, times: Sequence[float], values: Sequence[float | None]) -> dict[str, object]:
     known = [(at, value) for at, value in zip(times, values, strict=True) if value is not None]
+    if len(known) < 2:  # a few seconds, in which Redis was paused
+        return {"what": name, "start": None, "end": None, "most": None, "a minute": None}
     at, value = [one for one, _ in known], [one for _, one in known]
     some = max(1, len(value) // 10)
     return {
