@@ -11,6 +11,7 @@ from support.gateway import Answer, Gateway, question
 from support.raw_http import RawClient, error_of, head, raw_client, request, unharmed
 from uvicorn.server import ServerState
 
+from stepwell.gateway.drain import Drain
 from stepwell.gateway.protocol import GatewayProtocol
 from stepwell.testing.fake_upstream import FakeUpstream, Script
 
@@ -329,6 +330,7 @@ class NoApplication:
 
     hot = None
     request_timeout_seconds = 1.0
+    drain = Drain(0.0)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer nothing."""
