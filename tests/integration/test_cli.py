@@ -189,6 +189,50 @@ def test_config_check_warns_of_what_is_hardly_meant(tmp_path: Path) -> None:
     assert checked.stdout.startswith("Warning: upstreams.vllm.base_url is 'http://127.0.0.1:8000'")
 
 
+def test_lists_of_tables_are_shown(tmp_path: Path) -> None:
+    """What is not set of them is left out, as everywhere."""
+    file = tmp_path / "stepwell.toml"
+    file.write_text('[[routes]]\nclass = "faq"\nmodel = "m"\n')
+    shown = run("config", "show", "--config", file, "--data", tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert tomllib.loads(shown.stdout)["routes"] == [{"class": "faq", "model": "m"}]
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ('url = "nonsense://"', "its scheme is unknown"),
+        ('url = "redis+cluster://h/3"', "a cluster has db 0 only"),
+        ('url = "redis://h"\npassword_env = "NOWHERE"', "NOWHERE"),
+        ('url = "rediss://h"\nca_file = "/nonexistent.pem"', "cannot be used"),
+    ],
+)
+def test_redis_is_checked_before_anything_starts(
+    tmp_path: Path, table: str, complaint: str
+) -> None:
+    """As far as that can be done without asking it; `serve` says the same."""
+    file = tmp_path / "stepwell.toml"
+    file.write_text(f"[stores.redis]\n{table}\n")
+    checked = run("config", "check", "--config", file)
+    assert (checked.returncode, complaint in checked.stderr) == (2, True), checked.stderr
+    served = run("serve", "--config", file, "--data", tmp_path, "--workers", "2", "--port", "0")
+    assert (served.returncode, served.stderr) == (2, checked.stderr)
+
+
+@pytest.mark.parametrize(
+    ("table", "warning"),
+    [
+        ('url = "redis://h"', "no other gateway finds their answers"),
+        ('username = "u"', "Redis is not used"),
+    ],
+)
+def test_what_is_hardly_meant_of_redis(tmp_path: Path, table: str, warning: str) -> None:
+    file = tmp_path / "stepwell.toml"
+    file.write_text(f"[stores.redis]\n{table}\n")
+    checked = run("config", "check", "--config", file)
+    assert (checked.returncode, warning in checked.stdout) == (0, True), checked.stderr
+
+
 @pytest.mark.parametrize(
     ("option", "value", "advice"),
     [

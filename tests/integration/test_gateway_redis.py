@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+import os
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import Gateway, running_gateway
+from support.command import SECRET, running_command
+from support.gateway import Gateway, question, running_gateway
 from support.metrics import total
 from support.redis_servers import PATIENCE_SECONDS, RedisServer, redis_servers
 
@@ -176,3 +179,53 @@ async def test_redis_is_not_there(start: Start, redis: RedisServer) -> None:
         await until(one, wanted=False)
         await outcome(one, "What is a cow?")
         await becomes("HIT", one, "What is a cow?")
+
+
+async def stepwell(*words: str) -> tuple[int, str]:
+    """Run a command with the secret of all gateways; return its exit code and what it says."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "stepwell.cli.main", *words),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, "NAMESPACE_SECRET": SECRET, "KEY": "sk-test"},
+    )
+    async with asyncio.timeout(60):
+        said, _ = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, said.decode()
+
+
+async def test_commands_look_at_the_same_redis(
+    redis: RedisServer, upstream: FakeUpstream, tmp_path: Path
+) -> None:
+    """By the option that the gateway has."""
+    settings = {
+        "upstreams": {"fake": {"base_url": upstream.base_url}},
+        "stores": {"redis": {"url": redis.url}},
+        "semantic": {"embedder": "off"},
+    }
+    body = tmp_path / "body.json"
+    body.write_text(json.dumps(question("What is a cow?")))
+    async with running_command(tmp_path / "one", settings) as gateway:
+        assert await outcome(gateway, "What is a cow?") == "MISS"
+        await stored(redis, 1)
+        file = tmp_path / "one" / "stepwell.toml"
+        file.write_text(file.read_text().replace(f'url = "{redis.url}"', ""))
+        here = ("--config", str(file), "--redis", redis.url)
+        status, said = await stepwell("explain", str(body), "--api-key-env", "KEY", *here)
+        assert (status, "exact: hit in redis" in said) == (0, True), said
+        removed = await stepwell("invalidate", "--everything", "--yes", *here)
+        assert removed == (0, "Removed 1 entry.\n")
+        assert await outcome(gateway, "What is a cow?") == "MISS"
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_a_start_that_fails_says_so_to_who_started_it(
+    redis: RedisServer, tmp_path: Path, workers: str
+) -> None:
+    """A service manager would take 0 for an end that was meant."""
+    status, said = await stepwell(
+        *("serve", "--redis", f"{redis.url}/99", "--workers", workers, "--port", "0"),
+        *("--upstream", "http://127.0.0.1:9/v1", "--data", str(tmp_path)),
+    )
+    assert (status, "99" in said) == (3, True), said
