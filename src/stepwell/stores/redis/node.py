@@ -110,6 +110,9 @@ class Node:
         return self._timeout_seconds if timeout_seconds is None else timeout_seconds
 
     def _usable_link(self) -> Link:
+        if self._link is not None and self._link.ended.done():
+            # It has just ended, and whoever watches it is about to hear of it.
+            self.fail(f"{self.name}: the connection ended: {self._link.ended.result()}")
         state = self._breaker.state
         if self._link is None or not isinstance(state, Closed):
             lost = f"{self.name}: the connection was just lost"
