@@ -22,11 +22,3 @@ local position = tonumber(redis.call('HGET', KEYS[1], 'position') or '')
 if not position or position >= tonumber(ARGV[1]) then return 0 end
 return redis.call('DEL', KEYS[1])
 """)
-
-LEAD = Script("""
--- KEYS: lease. ARGV: whose, milliseconds.
-local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 1
-""")

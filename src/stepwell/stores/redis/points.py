@@ -27,9 +27,9 @@ from stepwell.stores.breaker import Open
 from stepwell.stores.named import digest, named_by
 from stepwell.stores.redis.layout import key_of
 from stepwell.stores.redis.link import Refused, Reply, Word
-from stepwell.stores.redis.point_scripts import ADD, LEAD, REMOVE_OLDER
+from stepwell.stores.redis.point_scripts import ADD, REMOVE_OLDER
 from stepwell.stores.redis.replies import integer, items, pairs, string
-from stepwell.stores.redis.scripts import RELEASE
+from stepwell.stores.redis.scripts import LEASE, RELEASE
 from stepwell.stores.redis.servers import Servers
 
 WRITE_SECONDS = 5.0
@@ -195,7 +195,7 @@ class RedisPoints:
     async def lead(self, seconds: float) -> bool:
         """As `PointServer.lead`; makes the index anew if the server has lost it."""
         await self._make_index()
-        told = await LEAD.run(
+        told = await LEASE.run(
             self._servers,
             (self._layout.lease,),
             *(self._token, int(seconds * 1000)),

@@ -160,7 +160,7 @@ class Removal:
             return
         name, token = self._layout.sweep, secrets.token_bytes(8)
         taken = await LEASE.run(self._servers, (name,), token, _LEASE_MILLISECONDS)
-        if taken is None:
+        if not integer(taken):
             return
         try:
             unreadable = 0

@@ -217,8 +217,11 @@ return redis.call('DEL', KEYS[1])
 """)
 
 LEASE = Script(f"""{_WHEN_FULL}
--- KEYS: lease. ARGV: whose, milliseconds.
-return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
+-- KEYS: lease. ARGV: whose, milliseconds. Who has it may take it for longer.
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
 """)
 
 CLAIM = Script("""
