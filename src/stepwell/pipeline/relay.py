@@ -9,6 +9,7 @@ from stepwell.core.events import Result
 from stepwell.core.names import Form
 from stepwell.core.outcome import Bypass
 from stepwell.pipeline.flight import Flight, Head, Landed, Reader
+from stepwell.pipeline.leg import MAX_HELD_BYTES
 from stepwell.pipeline.plan import Forward
 from stepwell.pipeline.question import Question
 from stepwell.pipeline.served import Body, Served
@@ -89,7 +90,10 @@ class Relay:
             self._credit(served)
 
     async def _whole(self, head: Head) -> Served:
-        """A body that is no stream, passed on when it is whole, unless that takes too much room."""
+        """A body that is no stream, passed on when it is whole, unless that takes too much room.
+
+        Then it goes before anybody can say whether it was stored.
+        """
         served = self._served(head)
         parts: list[bytes] = []
         size = 0
@@ -151,10 +155,6 @@ class Relay:
         if end.gate:
             served.refused = end.gate
             served.trail = (*served.trail, f"not stored: {end.gate}")
-
-
-MAX_HELD_BYTES = 8 << 20
-"""A larger body is passed on as it comes, before anybody can say whether it was stored."""
 
 
 async def _without_usage(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

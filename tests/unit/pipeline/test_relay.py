@@ -11,9 +11,10 @@ from stepwell.core.names import Form, LayerName, Position
 from stepwell.core.outcome import Bypass, Miss
 from stepwell.pipeline.fill import Made
 from stepwell.pipeline.flight import Crashed, Flight, Head, Landed
+from stepwell.pipeline.leg import MAX_HELD_BYTES
 from stepwell.pipeline.plan import Forward
 from stepwell.pipeline.question import Question
-from stepwell.pipeline.relay import MAX_HELD_BYTES, Relay, Unsuitable
+from stepwell.pipeline.relay import Relay, Unsuitable
 from stepwell.pipeline.served import Body
 from stepwell.testing.entries import make_entry
 from stepwell.wire.sse import MAX_EVENT_BYTES
