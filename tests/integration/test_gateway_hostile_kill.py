@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,6 +135,15 @@ def sockets_of(process: int) -> int:
     return count
 
 
+async def open_when_idle(processes: Collection[int]) -> dict[int, int]:
+    """Return how many sockets each process has open, once none opens any more."""
+    seen: list[dict[int, int]] = []
+    while len(seen) < 6 or any(counts != seen[-1] for counts in seen[-6:]):
+        await asyncio.sleep(0.1)
+        seen.append({process: sockets_of(process) for process in processes})
+    return seen[-1]
+
+
 async def test_one_worker_killed_in_the_middle_of_a_shared_call(
     tmp_path: Path, upstream: FakeUpstream
 ) -> None:
@@ -144,7 +153,7 @@ async def test_one_worker_killed_in_the_middle_of_a_shared_call(
         assert len(before) == 2
         hold = asyncio.Event()
         upstream.scripts["held"] = Script(hold=hold)
-        idle = {worker: sockets_of(worker) for worker in before}
+        idle = await open_when_idle(before)
         asking: list[asyncio.Task[Answer]] = []
         # One by one, because of a crowd one worker would take all; and until none has all.
         while len(asking) < 24 or any(sockets_of(worker) <= idle[worker] for worker in before):

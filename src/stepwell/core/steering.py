@@ -1,0 +1,37 @@
+"""What steering calls to model servers needs from the world, and what it tells."""
+
+from typing import Protocol, runtime_checkable
+
+from stepwell.core.entry import Usage
+from stepwell.core.kv import Tokens
+from stepwell.core.ports import Call
+
+
+class TokensUnavailable(Exception):
+    """The tokens of a prompt cannot be had, now or at all. Nobody's request fails by that."""
+
+
+class TokenSource(Protocol):
+    """Knows how a model server reads a prompt. Safe for many tasks on one event loop."""
+
+    async def tokens(self, call: Call) -> Tokens:
+        """Return the ids of the prompt's tokens, template and special ones included.
+
+        Raises:
+            TokensUnavailable: Not within the time there is, or there is no single prompt.
+        """
+        ...
+
+
+@runtime_checkable
+class SteeredReply(Protocol):
+    """A reply of a server that was chosen for what it probably holds of the prompt."""
+
+    @property
+    def noted(self) -> tuple[str, ...]:
+        """What was foretold, for the trail."""
+        ...
+
+    def compare(self, usage: Usage) -> None:
+        """Hear what the server reports, once it is known. Must not raise or block."""
+        ...
