@@ -296,6 +296,10 @@ class Call:
     """End-to-end fields to send, ``authorization`` included; content type and length are added."""
     query: str = ""
     """Query string without the question mark, or empty."""
+    namespace: Namespace | None = None
+    """Whose it is, for servers that keep tenants' prefixes apart; ``None``: nobody's."""
+    key: CacheKey | None = None
+    """Of the question it puts; what hints speak of."""
 
 
 class Reply(Protocol):

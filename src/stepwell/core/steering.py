@@ -2,7 +2,6 @@
 
 from typing import Protocol, runtime_checkable
 
-from stepwell.core.entry import Usage
 from stepwell.core.kv import Tokens
 from stepwell.core.ports import Call
 
@@ -24,14 +23,10 @@ class TokenSource(Protocol):
 
 
 @runtime_checkable
-class SteeredReply(Protocol):
-    """A reply of a server that was chosen for what it probably holds of the prompt."""
+class SupportsNotes(Protocol):
+    """A reply about whose call there is something to say."""
 
     @property
     def noted(self) -> tuple[str, ...]:
-        """What was foretold, for the trail."""
-        ...
-
-    def compare(self, usage: Usage) -> None:
-        """Hear what the server reports, once it is known. Must not raise or block."""
+        """What, for the trail."""
         ...

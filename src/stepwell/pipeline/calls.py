@@ -9,6 +9,7 @@ from stepwell.core.errors import UpstreamBroken
 from stepwell.core.events import FillRefused, Stored, UpstreamAnswered
 from stepwell.core.names import Form
 from stepwell.core.ports import EventSink, Paraphrases, Reply
+from stepwell.core.steering import SupportsNotes
 from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.fill import Came, fill
 from stepwell.pipeline.flight import Flight, Head, Landed
@@ -73,7 +74,8 @@ class Calls:
             name = ask.upstream.name
             raise UpstreamBroken(f"{name} answered with status {reply.status}", upstream=name)
         first_byte_seconds = self._clock.monotonic() - started
-        head = Head(reply.status, reply.headers, _form(reply))
+        noted = reply.noted if isinstance(reply, SupportsNotes) else ()
+        head = Head(reply.status, reply.headers, _form(reply), noted)
         try:
             if self._groups is not None:
                 namespace = ask.question.namespace

@@ -26,6 +26,8 @@ class Head:
     status: int
     headers: Headers
     form: Form
+    noted: tuple[str, ...] = ()
+    """What was said about the call when it was made here; for the trail."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """From a parsed request to a question: checked, classed, routed, named."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from stepwell.core.errors import RequestError
@@ -94,9 +95,10 @@ class Intake:
         chosen = choose_class(controls, self._routes, self._classes, endpoint, body, classify)
         bypass = _bypass(endpoint, body, tenant, chosen)
         keyed = tuple((name, headers[name]) for name in self.keyed_headers if name in headers)
-        namespace = key = phrasing = None
-        if tenant is not None and bypass is None:
-            namespace = tenant.namespace(controls.sub_namespace)
+        owner = None if tenant is None else tenant.namespace(controls.sub_namespace)
+        namespace = owner if bypass is None else None
+        key = phrasing = None
+        if namespace is not None:
             key = target.scheme.key(namespace, endpoint, body, headers=keyed, query=query)
             if self._phrased and LayerName.SEMANTIC in chosen.request_class.layers:
                 phrasing = target.scheme.phrasing(
@@ -118,7 +120,7 @@ class Intake:
             phrasing=phrasing,
         )
         sent = keyed + _passed(headers, target)
-        plain_call = Call(endpoint, dump_body(body), sent, query)
+        plain_call = Call(endpoint, dump_body(body), sent, query, owner, key)
         call = _asking_for_usage(plain_call, body, shape)
         return Ask(question, target.upstream, call, plain_call)
 
@@ -154,4 +156,4 @@ def _asking_for_usage(call: Call, body: Mapping[str, Any], shape: Shape) -> Call
         return call
     options = {**(body.get("stream_options") or {}), "include_usage": True}
     asking = dump_body({**body, "stream_options": options})
-    return Call(call.endpoint, asking, call.headers, call.query)
+    return replace(call, body=asking)

@@ -138,7 +138,11 @@ class Relay:
             body=b"",
             headers=head.headers,
             key=self.question.key,
-            trail=(*trail_of(self.step.outcome), f"{self.question.upstream}: {head.status}"),
+            trail=(
+                *trail_of(self.step.outcome),
+                *(head.noted if self.leads else ()),
+                f"{self.question.upstream}: {head.status}",
+            ),
         )
 
     def _credit(self, served: Served) -> None:
