@@ -14,7 +14,7 @@ from types import ModuleType
 import msgspec
 from msgspec.structs import FieldInfo, fields
 
-from stepwell.assembly import settings, settings_semantic
+from stepwell.assembly import settings, settings_semantic, settings_upstreams
 from stepwell.assembly.explain import allowed
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.settings_base import Table
@@ -50,7 +50,11 @@ _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")
 
 def render_settings() -> str:
     """Return the page of all settings in Markdown: a section for each table of the file."""
-    meanings = {**_meanings(settings), **_meanings(settings_semantic)}
+    meanings = {
+        name: meaning
+        for module in (settings, settings_semantic, settings_upstreams)
+        for name, meaning in _meanings(module).items()
+    }
     tables = _tables(Settings, "", meanings)
     return _SETTINGS_HEAD + "".join(_section(table, note, meanings) for table, note in tables)
 

@@ -23,9 +23,9 @@ from stepwell.assembly.settings_base import (
     Seconds,
     Table,
     Text,
-    Url,
 )
 from stepwell.assembly.settings_semantic import Semantic
+from stepwell.assembly.settings_upstreams import Upstream
 from stepwell.core.errors import ConfigError
 from stepwell.core.names import LayerName
 from stepwell.keys.canonical import Dialect
@@ -89,40 +89,6 @@ class Auth(Table, frozen=True):
                 'mode = "keys" needs [[auth.keys]]'
                 if self.mode == "keys"
                 else '[[auth.keys]] goes with mode = "keys"'
-            )
-
-
-class Upstream(Table, frozen=True):
-    """``[upstreams.NAME]``: a model server."""
-
-    kind: Literal["openai", "embedded"] = "openai"
-    """``openai``: an OpenAI-compatible HTTP server. ``embedded``: the model that comes along."""
-    base_url: Url | None = None
-    """Of an ``openai`` upstream, with the version: ``https://api.openai.com/v1``."""
-    models: Annotated[tuple[str, ...], Meta(min_length=1)] = ("*",)
-    """Patterns of the model names it serves; the first upstream with a match answers."""
-    dialect: Dialect = Dialect.OPENAI
-    """Whose documented defaults it follows. ``engine`` for vLLM, SGLang, llama.cpp and the like:
-    their sampling defaults come with the model, so an explicit one always stays in the key."""
-    api_key_env: EnvName | None = None
-    """Variable with the key to send instead of the caller's."""
-    revision: str = ""
-    """Part of every cache key. Change it when the same server starts to answer differently."""
-    connect_timeout_seconds: PositiveSeconds = 5
-    """How long a connection may take to make, TLS included."""
-    first_byte_timeout_seconds: PositiveSeconds = 600
-    """How long the reply's head may take; a non-streamed answer comes only when it is done."""
-    chunk_timeout_seconds: PositiveSeconds = 120
-    """How long a stream may pause."""
-    max_connections: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
-    """Of each worker; further calls wait for a free one."""
-
-    def __post_init__(self) -> None:
-        if (self.kind == "openai") != (self.base_url is not None):
-            raise ValueError(
-                "base_url is missing"
-                if self.base_url is None
-                else 'base_url does not go with kind = "embedded"'
             )
 
 

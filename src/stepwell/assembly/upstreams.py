@@ -2,7 +2,7 @@
 
 from stepwell.assembly.environment import secret_from
 from stepwell.assembly.house import Plan, key_rules
-from stepwell.assembly.settings import Upstream as UpstreamTable
+from stepwell.assembly.settings_upstreams import Upstream as UpstreamTable
 from stepwell.core.errors import ConfigError
 from stepwell.core.ports import EventSink
 from stepwell.engines.embedded import EngineAddress

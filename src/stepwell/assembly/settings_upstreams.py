@@ -1,0 +1,94 @@
+"""The tables of the settings that describe model servers."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from stepwell.assembly.settings_base import (
+    Count,
+    EnvName,
+    PositiveSeconds,
+    Table,
+    Text,
+    Url,
+)
+from stepwell.keys.canonical import Dialect
+
+
+class UpstreamPrefix(Table, frozen=True):
+    """``[upstreams.NAME.prefix]``: what is done for the prefix cache that the server has."""
+
+    salt: Literal["tenant", "off"] = "tenant"
+    """``tenant``: no tenant shares another's prefixes, or finds them out by timing (vLLM, SGLang).
+    ``off``: all share, system prompts too."""
+    block_tokens: Annotated[int, Meta(ge=1, le=1_024)] = 16
+    """Tokens of a block: prefixes are reused in whole ones."""
+    replica_tokens: Count = 200_000
+    """Tokens of prompts a replica has room for, until what it reports says otherwise."""
+    token_timeout_seconds: PositiveSeconds = 0.1
+    """How long the server may take to name a prompt's tokens; else its text stands for them."""
+    kv_events: tuple[Text, ...] = ()
+    """ZMQ addresses where vLLM publishes its KV events, in the order of the replicas:
+    ``tcp://10.0.0.1:5557``. Without, what was sent where tells what it holds."""
+    kv_replays: tuple[Text, ...] = ()
+    """Where they publish again what was missed, in the same order."""
+    prompt_cache_key: bool = False
+    """Whether to send OpenAI's ``prompt_cache_key``, one for each tenant and system prompt."""
+    cache_control: bool = False
+    """Whether to mark where prefixes end, as Anthropic's models want it: at most four times, and
+    not in requests that have marks of their own."""
+
+
+class Upstream(Table, frozen=True):
+    """``[upstreams.NAME]``: a model server."""
+
+    kind: Literal["openai", "embedded"] = "openai"
+    """``openai``: an OpenAI-compatible HTTP server. ``embedded``: the model that comes along."""
+    base_url: Url | None = None
+    """Of an ``openai`` upstream, with the version: ``https://api.openai.com/v1``."""
+    replicas: tuple[Url, ...] = ()
+    """Several servers of the same model, in place of ``base_url``. Each request goes to one that
+    probably holds much of its prompt's KV already and is not busier than the others."""
+    engine: Literal["vllm", "sglang", "llamacpp"] | None = None
+    """What runs there: then it is asked for the tokens of prompts, and ``prefix.salt`` counts."""
+    models: Annotated[tuple[str, ...], Meta(min_length=1)] = ("*",)
+    """Patterns of the model names it serves; the first upstream with a match answers."""
+    dialect: Dialect = Dialect.OPENAI
+    """Whose documented defaults it follows. ``engine`` for vLLM, SGLang, llama.cpp and the like:
+    their sampling defaults come with the model, so an explicit one always stays in the key."""
+    api_key_env: EnvName | None = None
+    """Variable with the key to send instead of the caller's."""
+    revision: str = ""
+    """Part of every cache key. Change it when the same server starts to answer differently."""
+    connect_timeout_seconds: PositiveSeconds = 5
+    """How long a connection may take to make, TLS included."""
+    first_byte_timeout_seconds: PositiveSeconds = 600
+    """How long the reply's head may take; a non-streamed answer comes only when it is done."""
+    chunk_timeout_seconds: PositiveSeconds = 120
+    """How long a stream may pause."""
+    max_connections: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
+    """Of each worker; further calls wait for a free one."""
+    prefix: UpstreamPrefix = field(default_factory=UpstreamPrefix)
+
+    def __post_init__(self) -> None:
+        _check_addresses(self)
+        for name in ("kv_events", "kv_replays"):
+            given, wanted = len(getattr(self.prefix, name)), len(self.replicas) or 1
+            if given not in {0, wanted}:
+                raise ValueError(f"prefix.{name} has {given} addresses for {wanted} replicas")
+        if self.prefix.kv_events and self.engine != "vllm":
+            raise ValueError('prefix.kv_events goes with engine = "vllm"')
+
+
+def _check_addresses(table: Upstream) -> None:
+    if table.kind == "embedded":
+        for name in ("base_url", "replicas", "engine"):
+            if getattr(table, name):
+                raise ValueError(f'{name} does not go with kind = "embedded"')
+        return
+    if table.base_url is None and not table.replicas:
+        raise ValueError("base_url is missing, or replicas")
+    if table.base_url is not None and table.replicas:
+        raise ValueError("base_url and replicas do not go together")
+    if len(set(table.replicas)) != len(table.replicas):
+        raise ValueError("replicas has an address twice")

@@ -1,0 +1,1 @@
+"""Layer: prefixes of tokens to what was computed of them before. A hint, never an answer."""
