@@ -369,7 +369,9 @@ def prices_of(settings: Settings) -> Prices:
     return Prices(
         table.currency,
         {
-            name: ModelPrice(price.input_per_million, price.output_per_million)
+            name: ModelPrice(
+                price.input_per_million, price.output_per_million, price.cached_input_per_million
+            )
             for name, price in table.models.items()
         },
     )

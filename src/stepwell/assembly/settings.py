@@ -247,6 +247,8 @@ class Price(Table, frozen=True):
     """Of prompt tokens."""
     output_per_million: Annotated[float, Meta(ge=0)]
     """Of completion tokens."""
+    cached_input_per_million: Annotated[float, Meta(ge=0)] | None = None
+    """Of prompt tokens that the model server says it had cached; by default like the others."""
 
 
 class Prices(Table, frozen=True):

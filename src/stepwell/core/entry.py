@@ -11,6 +11,9 @@ class Usage:
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int | None = None
+    """How many of the prompt's the model server had in its own prefix cache, as it says; ``None``
+    where it does not say. At most ``prompt_tokens``."""
 
 
 @dataclass(frozen=True, slots=True)

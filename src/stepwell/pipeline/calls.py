@@ -6,7 +6,7 @@ from http import HTTPStatus
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Answer, Usage
 from stepwell.core.errors import UpstreamBroken
-from stepwell.core.events import FillRefused, Stored, UpstreamAnswered
+from stepwell.core.events import Degraded, FillRefused, Stored, UpstreamAnswered
 from stepwell.core.names import Form
 from stepwell.core.ports import EventSink, Paraphrases, Reply
 from stepwell.core.steering import SupportsNotes
@@ -116,6 +116,8 @@ class Calls:
         summary = summarise(question.endpoint, answer)
         if summary.complete:
             self._count_answer(ask, head, took, summary.usage or Usage())
+        if summary.usage_fault:
+            self._events.emit(Degraded(f"usage.{ask.upstream.name}", summary.usage_fault))
         now = self._clock.now()
         groups_field = field_of(head.headers, GROUPS)
         came = Came(head.status, answer, summary, took.seconds, groups_field)

@@ -63,6 +63,8 @@ class _Cost(msgspec.Struct, array_like=True):
     prompt_tokens: int
     completion_tokens: int
     upstream_seconds: float
+    cached_tokens: int | None = None
+    """Not told by workers of a version before it."""
 
 
 class _Failure(msgspec.Struct, array_like=True):
@@ -161,14 +163,16 @@ def _cost(end: End | None) -> bytes:
         usage, seconds = end.entry.usage, end.entry.upstream_seconds
     if usage is None:
         return b""
-    return msgspec.msgpack.encode(_Cost(usage.prompt_tokens, usage.completion_tokens, seconds))
+    return msgspec.msgpack.encode(
+        _Cost(usage.prompt_tokens, usage.completion_tokens, seconds, usage.cached_tokens)
+    )
 
 
 def _landed(cost: bytes) -> Landed:
     if not cost:
         return Landed(None)
     told = msgspec.msgpack.decode(cost, type=_Cost)
-    usage = Usage(told.prompt_tokens, told.completion_tokens)
+    usage = Usage(told.prompt_tokens, told.completion_tokens, told.cached_tokens)
     return Landed(None, usage=usage, upstream_seconds=told.upstream_seconds)
 
 

@@ -13,7 +13,7 @@ from stepwell.pipeline.leg import MAX_HELD_BYTES
 from stepwell.pipeline.plan import Forward
 from stepwell.pipeline.question import Question
 from stepwell.pipeline.served import Body, Served
-from stepwell.pipeline.trail import trail_of
+from stepwell.pipeline.trail import say_prefix, trail_of
 from stepwell.wire.errors import error_event
 from stepwell.wire.render import UsageFilter, render
 from stepwell.wire.sse import EventTooLarge
@@ -156,6 +156,8 @@ class Relay:
         if end.entry is not None:
             served.usage = end.entry.usage
             served.saved_seconds = 0.0 if self.leads else end.entry.upstream_seconds
+        if self.leads and served.usage is not None and (prefix := say_prefix(served.usage)):
+            served.trail = (*served.trail, prefix)
         if end.gate:
             served.refused = end.gate
             served.trail = (*served.trail, f"not stored: {end.gate}")

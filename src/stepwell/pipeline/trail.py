@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from stepwell.core.entry import Usage
 from stepwell.core.outcome import Bypass, Hit, Miss, Outcome, Stale
 
 
@@ -26,6 +27,13 @@ def say(outcome: Outcome) -> str:
             return f"bypass: {outcome.reason}"
         case _:
             assert_never(outcome)
+
+
+def say_prefix(usage: Usage) -> str:
+    """Return how much of a prompt the model server had cached; empty where it does not say."""
+    if usage.cached_tokens is None:
+        return ""
+    return f"prefix: {usage.cached_tokens} of {usage.prompt_tokens} tokens"
 
 
 def _say_miss(miss: Miss) -> str:

@@ -9,9 +9,10 @@ CRC-32 because it finds every error burst of up to 32 bits, so any flipped byte,
 and costs a fraction of a cryptographic digest. It guards against failing disks and torn writes,
 not against people: whoever can write the file could write a matching digest as well.
 
-A change of this format changes `VERSION`. On disk the name of every file that holds records changes
-with it. Where two versions of the package share a store, what one cannot read is not there for it,
-and stays.
+A change of this format changes `VERSION`. Records of the version before are read as well, so that
+an upgrade does not begin with an empty cache; where that is given up, the name of every file on
+disk that holds records changes, too. Where two versions of the package share a store, what one
+cannot read is not there for it.
 """
 
 import struct
@@ -25,15 +26,16 @@ from stepwell.core.errors import CorruptEntry, OtherVersion
 from stepwell.core.names import CacheKey, Endpoint, Form, Namespace, Partition, Position
 
 MAGIC = b"SWEL"
-VERSION = 2
+VERSION = 3
 
+_BEGINS_VERSION_2 = MAGIC + b"\2\0"
 _HEADER = struct.Struct("<4sHI")
 
 
 _Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 
 
-class _Record(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
+class _Record2(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
     key: _Digest
     namespace: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
     endpoint: Endpoint
@@ -53,8 +55,13 @@ class _Record(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=Fa
     phrasing: tuple[_Digest, str, float | None] | None
 
 
+class _Record(_Record2, array_like=True, forbid_unknown_fields=True, gc=False):
+    cached_tokens: Annotated[int, msgspec.Meta(ge=0)] | None
+
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Record)
+_decoder_2 = msgspec.msgpack.Decoder(_Record2)
 
 
 def seal(payload: bytes, version: int) -> bytes:
@@ -104,6 +111,7 @@ def encode(entry: Entry) -> bytes:
                 sources=tuple((source.name, source.value) for source in entry.sources),
                 tags=entry.tags,
                 phrasing=_written(entry.phrasing),
+                cached_tokens=entry.usage.cached_tokens,
             )
         ),
         VERSION,
@@ -118,7 +126,7 @@ def decode(record: bytes) -> Entry:
         OtherVersion: Of another version.
     """
     try:
-        fields = _decoder.decode(unseal(record, VERSION))
+        fields = _read_fields(record)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CorruptEntry(f"a record is whole but not an entry: {error}") from error
     return Entry(
@@ -132,12 +140,25 @@ def decode(record: bytes) -> Entry:
         expires_at=fields.expires_at,
         keep_until=fields.keep_until,
         as_of=Position(fields.as_of),
-        usage=Usage(fields.prompt_tokens, fields.completion_tokens),
+        usage=_usage(fields),
         upstream_seconds=fields.upstream_seconds,
         sources=tuple(SourceValue(name, value) for name, value in fields.sources),
         tags=fields.tags,
         phrasing=_read(fields.phrasing),
     )
+
+
+def _read_fields(record: bytes) -> _Record2:
+    # Two decoders, since a flipped bit may make one version of the other: then the number of
+    # fields is wrong.
+    if record.startswith(_BEGINS_VERSION_2):
+        return _decoder_2.decode(unseal(record, 2))
+    return _decoder.decode(unseal(record, VERSION))
+
+
+def _usage(fields: _Record2) -> Usage:
+    cached_tokens = fields.cached_tokens if isinstance(fields, _Record) else None
+    return Usage(fields.prompt_tokens, fields.completion_tokens, cached_tokens)
 
 
 _Written = tuple[bytes, str, float | None] | None

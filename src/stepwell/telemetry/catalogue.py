@@ -188,6 +188,13 @@ SPENT_MONEY = Metric(
     "Price of the spent tokens, at the price table in force when they were spent.",
     ("currency",),
 )
+PREFIX_TOKENS = Metric(
+    "stepwell_prefix_tokens_total",
+    Kind.COUNTER,
+    "Prompt tokens that model servers read, by what they say of their own prefix cache: taken out"
+    " of it (cached), or not (computed); unsaid where a server does not say.",
+    ("kind", "upstream"),
+)
 UNPRICED_TOKENS = Metric(
     "stepwell_unpriced_tokens_total",
     Kind.COUNTER,
@@ -275,6 +282,7 @@ BUILD_INFO = Metric(
 CATALOGUE = (
     *(REQUESTS, REQUEST_SECONDS, FIRST_BYTE_SECONDS, STAGE_SECONDS, IN_FLIGHT),
     *(SAVED_TOKENS, SAVED_SECONDS, SAVED_MONEY, SPENT_TOKENS, SPENT_MONEY, UNPRICED_TOKENS),
+    PREFIX_TOKENS,
     *(SEMANTIC_LOOKUPS, SEMANTIC_SECONDS, SEMANTIC_SIMILARITY, SEMANTIC_POINTS),
     *(JUDGED, NOT_JUDGED, WITHHELD, PRECISION),
     *(UPSTREAM_SECONDS, UPSTREAM_FIRST_BYTE_SECONDS, UPSTREAM_ERRORS, LEADERS_LOST),

@@ -25,7 +25,7 @@ between other work, and so few do not hold the loop up."""
 _CLOSE_SECONDS = 1.0
 _SHORT_CHARACTERS = 60
 
-_Fields = dict[str, str | float]
+_Fields = dict[str, str | float | None]
 _Logged = RequestEnded | Degraded | Bypassed | Resumed | UpstreamFailed
 
 
@@ -158,6 +158,7 @@ def _request_fields(event: RequestEnded, time: str) -> _Fields:
         "first_byte_seconds": event.first_byte_seconds,
         "prompt_tokens": event.usage.prompt_tokens,
         "completion_tokens": event.usage.completion_tokens,
+        "cached_tokens": event.usage.cached_tokens,
         "saved_seconds": event.saved_seconds,
         "trail": event.trail,
         "tenant": event.tenant,

@@ -40,8 +40,16 @@ class _Tally:
     """
 
     __slots__ = (
-        *("completion_tokens", "first_byte", "layer", "model", "price", "prompt_tokens"),
-        *("request_class", "requests", "result", "saved_seconds", "saves", "seconds"),
+        *("cached_tokens", "completion_tokens", "first_byte", "layer", "model", "price"),
+        *(
+            "prompt_tokens",
+            "request_class",
+            "requests",
+            "result",
+            "saved_seconds",
+            "saves",
+            "seconds",
+        ),
     )
 
     def __init__(
@@ -70,6 +78,7 @@ class _Tally:
         self.requests = 0
         self.prompt_tokens = 0
         self.completion_tokens = 0
+        self.cached_tokens = 0
         self.saved_seconds = 0.0
 
 
@@ -169,6 +178,7 @@ class Meters:
             usage = event.usage
             tally.prompt_tokens += usage.prompt_tokens
             tally.completion_tokens += usage.completion_tokens
+            tally.cached_tokens += usage.cached_tokens or 0
             tally.saved_seconds += event.saved_seconds
 
     def _new_tally(self, event: RequestEnded) -> _Tally:
@@ -196,6 +206,8 @@ class Meters:
         first_byte_seconds.at(event.upstream).observe(event.first_byte_seconds)
         for kind, tokens in _by_kind(event.usage):
             self._add(catalogue.SPENT_TOKENS, tokens, kind, event.model)
+        for kind, tokens in _by_prefix(event.usage):
+            self._add(catalogue.PREFIX_TOKENS, tokens, kind, event.upstream)
         if self._prices is None:
             return
         price = self._prices.of(event.model)
@@ -218,7 +230,7 @@ class Meters:
         result, layer, request_class = tally.result, tally.layer, tally.request_class
         self._add(catalogue.REQUESTS, tally.requests, result, layer, request_class)
         if tally.saves:
-            usage = Usage(tally.prompt_tokens, tally.completion_tokens)
+            usage = Usage(tally.prompt_tokens, tally.completion_tokens, tally.cached_tokens)
             for kind, tokens in _by_kind(usage):
                 self._add(catalogue.SAVED_TOKENS, tokens, kind, layer, tally.model)
             self._add(catalogue.SAVED_SECONDS, tally.saved_seconds, layer, request_class)
@@ -240,6 +252,13 @@ class Meters:
 
 def _by_kind(usage: Usage) -> tuple[tuple[str, int], tuple[str, int]]:
     return ("prompt", usage.prompt_tokens), ("completion", usage.completion_tokens)
+
+
+def _by_prefix(usage: Usage) -> tuple[tuple[str, int], ...]:
+    if usage.cached_tokens is None:
+        return (("unsaid", usage.prompt_tokens),)
+    computed = usage.prompt_tokens - usage.cached_tokens
+    return ("cached", usage.cached_tokens), ("computed", computed)
 
 
 def _total(usage: Usage) -> int:

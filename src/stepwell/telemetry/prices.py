@@ -17,11 +17,18 @@ class ModelPrice:
 
     input_per_million: float
     output_per_million: float
+    cached_input_per_million: float | None = None
+    """Of prompt tokens that the model server had in its prefix cache; ``None``: like any other."""
 
     def of(self, usage: Usage) -> float:
         """Return what ``usage`` costs."""
+        cached = usage.cached_tokens or 0
+        per_cached = self.cached_input_per_million
+        if per_cached is None:
+            per_cached = self.input_per_million
         return (
-            usage.prompt_tokens * self.input_per_million
+            (usage.prompt_tokens - cached) * self.input_per_million
+            + cached * per_cached
             + usage.completion_tokens * self.output_per_million
         ) / _MILLION
 
@@ -45,6 +52,8 @@ class Prices:
         for name, price in per_model.items():
             _check(f"prices.{name}.input_per_million", price.input_per_million)
             _check(f"prices.{name}.output_per_million", price.output_per_million)
+            cached = price.cached_input_per_million
+            _check(f"prices.{name}.cached_input_per_million", 0 if cached is None else cached)
         self.currency = currency
         self._exact = dict(per_model)
         self._patterns = [

@@ -31,6 +31,19 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixLine:
+    """Prompt tokens that one upstream read, by what it says of its own prefix cache."""
+
+    upstream: str
+    cached_tokens: int
+    computed_tokens: int
+    unsaid_tokens: int
+    """Of answers that do not say."""
+    cached_share: float | None
+    """Of the tokens of which it says; ``None`` where it never does."""
+
+
+@dataclass(frozen=True, slots=True)
 class LayerLine:
     """What one layer did."""
 
@@ -79,6 +92,8 @@ class Statement:
     """Request classes, by requests."""
     judged: tuple[JudgedLine, ...]
     """What is known of answers to other words, by class and way of judging."""
+    prefixes: tuple[PrefixLine, ...]
+    """What upstreams say of their prefix caches, by prompt tokens."""
 
 
 def draw_up(values: Values, since: float | None = None) -> Statement:
@@ -100,6 +115,7 @@ def draw_up(values: Values, since: float | None = None) -> Statement:
         layers=_layers(books),
         classes=_classes(books),
         judged=judged_lines(values),
+        prefixes=_prefixes(books),
     )
 
 
@@ -174,6 +190,28 @@ def _layers(books: _Books) -> tuple[LayerLine, ...]:
         for layer in books.grouped(catalogue.REQUESTS, "layer")
     )
     return tuple(sorted((line for line in lines if line.answers), key=lambda line: -line.answers))
+
+
+def _prefixes(books: _Books) -> tuple[PrefixLine, ...]:
+    lines = []
+    for name in books.grouped(catalogue.PREFIX_TOKENS, "upstream"):
+        of_kind = books.grouped(catalogue.PREFIX_TOKENS, "kind", upstream=name)
+        cached, computed = of_kind.get("cached", 0), of_kind.get("computed", 0)
+        said = cached + computed
+        lines.append(
+            PrefixLine(
+                upstream=name,
+                cached_tokens=int(cached),
+                computed_tokens=int(computed),
+                unsaid_tokens=int(of_kind.get("unsaid", 0)),
+                cached_share=cached / said if said else None,
+            )
+        )
+    return tuple(sorted(lines, key=lambda line: -_read(line)))
+
+
+def _read(line: PrefixLine) -> int:
+    return line.cached_tokens + line.computed_tokens + line.unsaid_tokens
 
 
 def _classes(books: _Books) -> tuple[ClassLine, ...]:

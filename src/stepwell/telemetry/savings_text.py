@@ -17,6 +17,8 @@ def render_statement(statement: Statement) -> str:
         blocks.append(table(_layers(statement)))
     if statement.classes:
         blocks.append(table(_classes(statement)))
+    if any(line.cached_share is not None for line in statement.prefixes):
+        blocks.append(table(_prefixes(statement)))
     if statement.judged:
         blocks.append(table(_judged(statement)))
     notes = _notes(statement)
@@ -86,6 +88,21 @@ def _classes(statement: Statement) -> list[list[str]]:
             _duration(line.seconds),
         ]
         for line in statement.classes
+    ]
+    return rows
+
+
+def _prefixes(statement: Statement) -> list[list[str]]:
+    rows = [["prompts read by", "cached", "computed", "not said", "cached share"]]
+    rows += [
+        [
+            line.upstream,
+            _count(line.cached_tokens),
+            _count(line.computed_tokens),
+            _count(line.unsaid_tokens),
+            share(line.cached_share),
+        ]
+        for line in statement.prefixes
     ]
     return rows
 

@@ -26,6 +26,10 @@ PHRASINGS = st.builds(
 """Any phrasing."""
 
 _COUNTS = st.integers(min_value=0, max_value=2**40)
+_USAGES = st.builds(Usage, _COUNTS, _COUNTS) | st.builds(
+    lambda prompt, completion, uncached: Usage(prompt + uncached, completion, prompt),
+    *(_COUNTS, _COUNTS, _COUNTS),
+)
 _SECONDS = st.floats(min_value=0.0, max_value=3_600.0)
 
 
@@ -60,7 +64,7 @@ def entries(
             expires_at=expires_at,
             keep_until=keep_until,
             as_of=Position(draw(_COUNTS)),
-            usage=Usage(draw(_COUNTS), draw(_COUNTS)),
+            usage=draw(_USAGES),
             upstream_seconds=draw(_SECONDS),
             sources=tuple(draw(st.lists(st.builds(SourceValue, texts, texts), max_size=3))),
             tags=tuple(draw(st.lists(texts, max_size=3))),

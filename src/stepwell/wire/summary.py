@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeGuard, assert_never
+from typing import Any, assert_never
 
 import orjson
 
@@ -10,6 +10,7 @@ from stepwell.core.entry import Answer, Usage
 from stepwell.core.names import Endpoint, Form
 from stepwell.wire import chat, completions, responses
 from stepwell.wire.chunks import JsonObject, UnreadableAnswer, read_chunks
+from stepwell.wire.counts import read_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Summary:
     """A content filter cut at least one choice."""
     usage: Usage | None
     """Tokens, if the answer says."""
+    usage_fault: str = ""
+    """What cannot be true of what it says of tokens: see `stepwell.wire.counts.Counts`."""
 
 
 _NOTHING = Summary(complete=False, empty=True, truncated=False, filtered=False, usage=None)
@@ -82,12 +85,14 @@ def _of_choices(endpoint: Endpoint, answer: Answer) -> Summary:
         ended = not body.get("error")
     choices = [choice for choice in _list(body.get("choices")) if isinstance(choice, dict)]
     reasons = {str(choice.get("finish_reason")) for choice in choices}
+    counts = read_counts(body)
     return Summary(
         complete=ended and bool(choices) and reasons <= _FINISHED,
         empty=not any(map(_carries, choices)),
         truncated="length" in reasons,
         filtered="content_filter" in reasons,
-        usage=_usage(body.get("usage")),
+        usage=counts.usage,
+        usage_fault=counts.fault,
     )
 
 
@@ -114,12 +119,14 @@ def _of_response(response: JsonObject) -> Summary:
     reason = details.get("reason") if isinstance(details, dict) else None
     truncated = status == "incomplete" and reason == "max_output_tokens"
     filtered = status == "incomplete" and reason == "content_filter"
+    counts = read_counts(response)
     return Summary(
         complete=not response.get("error") and (status == "completed" or truncated or filtered),
         empty=not any(map(_item_carries, _list(response.get("output")))),
         truncated=truncated,
         filtered=filtered,
-        usage=_usage(response.get("usage")),
+        usage=counts.usage,
+        usage_fault=counts.fault,
     )
 
 
@@ -138,23 +145,6 @@ def _item_carries(item: object) -> bool:
 
 def _says(value: object) -> bool:
     return bool(value.strip() if isinstance(value, str) else value)
-
-
-def _usage(value: object) -> Usage | None:
-    if not isinstance(value, dict):
-        return None
-    prompt = value.get("prompt_tokens", value.get("input_tokens"))
-    completion = value.get("completion_tokens", value.get("output_tokens"))
-    if not _is_count(prompt) and not _is_count(completion):
-        return None
-    return Usage(
-        prompt_tokens=prompt if _is_count(prompt) else 0,
-        completion_tokens=completion if _is_count(completion) else 0,
-    )
-
-
-def _is_count(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _object(value: object) -> JsonObject:

@@ -1,10 +1,12 @@
 """From a flight to one reader's reply: live, whole, or written anew."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 from support.walk import STREAM, completion, make_question
 
+from stepwell.core.entry import Usage
 from stepwell.core.errors import UpstreamBroken, UpstreamError
 from stepwell.core.events import Result
 from stepwell.core.names import Form, LayerName, Position
@@ -57,6 +59,20 @@ async def test_a_whole_reply_says_whether_it_was_stored() -> None:
     assert [one.saved_seconds for one in served] == [0.0, entry.upstream_seconds]
     assert [one.usage for one in served] == [entry.usage] * 2
     assert served[0].headers == WHOLE.headers
+
+
+async def test_a_miss_says_what_the_model_server_had_cached() -> None:
+    """If the server says so. What another's call found cached is nothing of a follower's trail."""
+    usage = Usage(830, 4, 812)
+    entry = replace(make_entry(body=completion()), usage=usage)
+    for end in (Landed(entry), Landed(None, "truncated", usage)):
+        flight = await landed(completion(), end=end)
+        led, followed = [await make_relay(flight, leads=one).serve(WHOLE) for one in (True, False)]
+        assert "prefix: 812 of 830 tokens" in led.trail
+        assert not any(step.startswith("prefix") for step in followed.trail)
+    silent = await landed(completion(), end=Landed(make_entry(body=completion())))
+    served = await make_relay(silent).serve(WHOLE)
+    assert not any(step.startswith("prefix") for step in served.trail)
 
 
 async def test_a_bypass_is_called_one() -> None:

@@ -1,6 +1,7 @@
 """The walk of one request, around a model server that answers when the test says so."""
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 
@@ -40,6 +41,7 @@ from stepwell.stores.memory import MemoryStore
 from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import make_namespace, make_phrasing
 from stepwell.wire.controls import Directives
+from stepwell.wire.counts import TOO_MANY
 from stepwell.wire.shape import Shape
 
 PATIENT = replace(
@@ -156,6 +158,18 @@ async def test_the_short_way_declines_whatever_needs_the_long_one(walk: Walk) ->
     assert [walk.runner.answer_now(question) for question in declined] == [None] * len(declined)
     walk.clock.seconds += 101
     assert walk.runner.answer_now(make_question(request_class=PATIENT)) is None
+
+
+async def test_impossible_counts_are_told(walk: Walk) -> None:
+    """More cached tokens than the prompt has: capped, and somebody hears of it."""
+    usage = {"prompt_tokens": 3, "completion_tokens": 5}
+    body = json.loads(completion()) | {
+        "usage": usage | {"prompt_tokens_details": {"cached_tokens": 6}}
+    }
+    walk.upstream.reply(json.dumps(body).encode())
+    served = await walk.answer(make_question())
+    assert served.usage == Usage(3, 5, 3)
+    assert walk.events.of(Degraded) == [Degraded("usage.upstream", TOO_MANY)]
 
 
 async def test_the_short_way_declines_what_cannot_be_rendered(walk: Walk) -> None:

@@ -2,19 +2,20 @@
 
 import struct
 import zlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwell.core.entry import Entry, SourceValue
+from stepwell.core.entry import Entry, SourceValue, Usage
 from stepwell.core.errors import CorruptEntry
 from stepwell.core.names import Form
 from stepwell.stores.record import MAGIC, VERSION, decode, encode, seal, unseal
 from stepwell.testing.entries import make_entry, make_phrasing
 from stepwell.testing.strategies import entries
 
-GOLDEN = bytes.fromhex(
+OLDER = bytes.fromhex(
     "5357454c0200b0016b03dc0011c4201f5087db919ced5c123c7f507d3fcce818cb0cf6e77c2f95a8a35e951e"
     "03fdb9c410e9da86d351cf9a7642d8c50195c3f466b0636861742f636f6d706c6574696f6e73a56d6f64656c"
     "a767656e6572616ca3737365c40f646174613a207b2261223a317d0a0acb408f400000000000cb40b1f80000"
@@ -22,11 +23,26 @@ GOLDEN = bytes.fromhex(
     "a6e98080e8b4a793c4202df962d37ee229c547fb4ebef038a1eaecd0cd6f1c109746f4a9c1fa80329254afe6"
     "808ee4b988e98080e8b4a7efbc9fcb3fe0000000000000"
 )
-"""`golden_entry` in version 2. Files in the field hold such bytes: a new format needs a new
+"""`older_entry` in version 2."""
+
+GOLDEN = bytes.fromhex(
+    "5357454c0300e8b61e48dc0012c4201f5087db919ced5c123c7f507d3fcce818cb0cf6e77c2f95a8a35e95"
+    "1e03fdb9c410e9da86d351cf9a7642d8c50195c3f466b0636861742f636f6d706c6574696f6e73a56d6f64"
+    "656ca767656e6572616ca3737365c40f646174613a207b2261223a317d0a0acb408f400000000000cb40b1"
+    "f80000000000cb40b2340000000000cd012c070bcb3fe00000000000009192a3666171a2763792a7726574"
+    "75726e73a6e98080e8b4a793c4202df962d37ee229c547fb4ebef038a1eaecd0cd6f1c109746f4a9c1fa80"
+    "329254afe6808ee4b988e98080e8b4a7efbc9fcb3fe000000000000005"
+)
+"""`golden_entry` in version 3. Files in the field hold such bytes: a new format needs a new
 version, not a new constant here."""
 
 
 def golden_entry() -> Entry:
+    return replace(older_entry(), usage=Usage(7, 11, 5))
+
+
+def older_entry() -> Entry:
+    """An entry whose model server was not asked what it had cached."""
     return make_entry(
         body=b'data: {"a":1}\n\n',
         form=Form.SSE,
@@ -42,6 +58,7 @@ def test_format_is_frozen() -> None:
     """An entry is written as it always was, and what was written long ago is still read."""
     assert encode(golden_entry()) == GOLDEN
     assert decode(GOLDEN) == golden_entry()
+    assert decode(OLDER) == older_entry()
 
 
 @given(entries())
@@ -89,7 +106,7 @@ def test_newer_version_is_refused() -> None:
     """A whole record of a version to come is not read by guesswork, and the error says so."""
     payload = bytes(unseal(GOLDEN, VERSION))
     newer = struct.pack("<4sHI", MAGIC, VERSION + 1, zlib.crc32(payload)) + payload
-    with pytest.raises(CorruptEntry, match="record version 3; this code reads version 2"):
+    with pytest.raises(CorruptEntry, match="record version 4; this code reads version 3"):
         decode(newer)
 
 

@@ -68,6 +68,7 @@ async def test_a_request(log_file: int) -> None:
         "first_byte_seconds": 3e-05,
         "prompt_tokens": 7,
         "completion_tokens": 11,
+        "cached_tokens": None,
         "saved_seconds": 0.5,
         "trail": "exact: hit in memory",
         "tenant": "0a1b2c3d",

@@ -1,6 +1,7 @@
 """Every event is counted where the catalogue says."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -119,6 +120,19 @@ def test_reading_changes_nothing() -> None:
                 "stepwell_upstream_first_byte_seconds_bucket upstream=local le=0.25": 1,
                 "stepwell_spent_tokens_total kind=prompt model=m": 1000,
                 "stepwell_spent_tokens_total kind=completion model=m": 100,
+                "stepwell_prefix_tokens_total kind=unsaid upstream=local": 1000,
+            },
+        ),
+        (
+            UpstreamAnswered("local", "m", 0.4, 0.2, Usage(1000, 0, 900)),
+            {
+                "stepwell_upstream_seconds_sum upstream=local": 0.4,
+                "stepwell_upstream_seconds_bucket upstream=local le=0.5": 1,
+                "stepwell_upstream_first_byte_seconds_sum upstream=local": 0.2,
+                "stepwell_upstream_first_byte_seconds_bucket upstream=local le=0.25": 1,
+                "stepwell_spent_tokens_total kind=prompt model=m": 1000,
+                "stepwell_prefix_tokens_total kind=cached upstream=local": 900,
+                "stepwell_prefix_tokens_total kind=computed upstream=local": 100,
             },
         ),
     ],
@@ -146,6 +160,16 @@ def test_money() -> None:
         "stepwell_unpriced_tokens_total account=saved": 18,
         "stepwell_unpriced_tokens_total account=spent": 11,
     }
+
+
+def test_what_was_cached_cost_less_and_saves_less() -> None:
+    """A hit saves what its answer cost when it was made, cached tokens at their own price."""
+    prices = Prices("EUR", {"m": ModelPrice(1_000_000, 0, 100_000)})
+    ended = replace(make_request_ended(model="m"), usage=Usage(10, 0, 8))
+    values = counted([ended, ended, UpstreamAnswered("u", "m", 0, 0, Usage(10, 0, 8))], prices)
+    saved = values["stepwell_saved_money_total currency=EUR layer=exact"]
+    assert saved == pytest.approx(5.6)
+    assert values["stepwell_spent_money_total currency=EUR"] == pytest.approx(2.8)
 
 
 def test_any_number_of_model_names() -> None:

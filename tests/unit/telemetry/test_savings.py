@@ -16,7 +16,15 @@ from stepwell.core.events import (
 )
 from stepwell.telemetry.meters import Meters
 from stepwell.telemetry.prices import ModelPrice, Prices
-from stepwell.telemetry.savings import Account, ClassLine, LayerLine, Statement, as_json, draw_up
+from stepwell.telemetry.savings import (
+    Account,
+    ClassLine,
+    LayerLine,
+    PrefixLine,
+    Statement,
+    as_json,
+    draw_up,
+)
 from stepwell.telemetry.savings_text import render_statement
 from stepwell.testing.events import make_request_ended
 
@@ -69,6 +77,7 @@ def test_statement(statement: Statement) -> None:
             ClassLine("常见问题", 1, 1, 1.0, 0.5),
         ),
         judged=(),
+        prefixes=(PrefixLine("local", 0, 0, 14, None),),
     )
 
 
@@ -132,6 +141,23 @@ faq, person              -      0      1         0          -                -
     ]
     assert lines[0]["precision"] is None
     assert lines[1]["lower"] == pytest.approx(0.95, abs=0.001)
+
+
+def test_prefix_caches() -> None:
+    """What an upstream says of its prefix cache is shown, a silent zero as well."""
+    meters = Meters()
+    for usage in (Usage(1000, 1, 900), Usage(1000, 1, 0), Usage(500, 1)):
+        meters.emit(UpstreamAnswered("local", "m", 1.0, 1.0, usage))
+    meters.emit(UpstreamAnswered("api", "m", 1.0, 1.0, Usage(4000, 1)))
+    statement = draw_up(meters.values())
+    assert """
+prompts read by  cached  computed  not said  cached share
+api                   0         0     4,000             -
+local               900     1,100       500         45.0%
+""" in render_statement(statement)
+    api, local = json.loads(as_json(statement))["prefixes"]
+    assert (api["cached_share"], local["cached_share"]) == (None, 0.45)
+    assert local["unsaid_tokens"] == 500
 
 
 def test_large_numbers_stay_readable() -> None:

@@ -8,6 +8,7 @@ import pytest
 from stepwell.core.entry import Answer, Usage
 from stepwell.core.names import Endpoint, Form
 from stepwell.wire.chunks import JsonObject
+from stepwell.wire.counts import TOO_MANY
 from stepwell.wire.summary import Summary, summarise
 
 CHAT = Endpoint.CHAT
@@ -186,6 +187,21 @@ def test_completions() -> None:
 def test_usage(usage: object, expected: Usage | None) -> None:
     """Tokens are read under either name, as far as they are counts."""
     assert summarise(CHAT, chat({"content": "Hi"}, usage=usage)).usage == expected
+
+
+def test_what_the_server_had_cached() -> None:
+    """Read in both forms and both shapes; what cannot be true of it is told."""
+    details = {"cached_tokens": 2}
+    said = summarise(
+        CHAT, chat({"content": "Hi"}, usage=USAGE | {"prompt_tokens_details": details})
+    )
+    assert (said.usage, said.usage_fault) == (Usage(3, 4, 2), "")
+    timings = {"cache_n": 2, "prompt_n": 1, "predicted_n": 4}
+    last = delta("", "stop") | {"timings": timings}
+    assert summarise(CHAT, chat_stream(delta("Hi"), last, "[DONE]")).usage == Usage(3, 4, 2)
+    usage = {"input_tokens": 3, "output_tokens": 4, "input_tokens_details": {"cached_tokens": 9}}
+    wrong = summarise(Endpoint.RESPONSES, response(TEXT, usage=usage))
+    assert (wrong.usage, wrong.usage_fault) == (Usage(3, 4, 3), TOO_MANY)
 
 
 TEXT: JsonObject = {"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}

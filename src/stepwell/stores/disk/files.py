@@ -9,9 +9,10 @@ from pathlib import Path
 from stepwell.core.errors import StoreUnavailable
 
 SCHEMA_VERSION = 2
-"""Stands in every file name. Raise it with the tables, `stores.record.VERSION` and
-`stores.messages.VERSION`: two versions of the package that run side by side then never share a
-file."""
+"""Stands in every file name. Raise it with the tables, `stores.messages.VERSION`, and
+`stores.record.VERSION` unless records of the version before are still read: two versions of the
+package that run side by side then share no file in which one cannot read the other's. Where they
+do share one, the older takes the newer's records for damaged: a miss, and they are made anew."""
 
 KEPT_CORRUPT = 2
 """How many broken files are kept for whoever wants to know what happened."""
