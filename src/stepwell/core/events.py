@@ -136,6 +136,28 @@ class UpstreamAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class Placed:
+    """A replica was chosen for a call."""
+
+    upstream: str
+    replica: str
+    why: str
+    """What decided: a closed set, see `stepwell.prefix.placement.router.Why`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachedTokensCompared:
+    """A replica reported how much of a prompt it had in its prefix cache."""
+
+    upstream: str
+    replica: str
+    prompt_tokens: int
+    foretold_tokens: int
+    cached_tokens: int
+    """As reported, whatever it is."""
+
+
+@dataclass(frozen=True, slots=True)
 class StageTimed:
     """How long one stage of a request took: ``parse``, ``key``, ``memory``, ``disk``, ..."""
 
@@ -198,6 +220,8 @@ Event = (
     | Resumed
     | UpstreamFailed
     | UpstreamAnswered
+    | Placed
+    | CachedTokensCompared
     | StageTimed
     | SemanticLookup
     | HitJudged

@@ -195,6 +195,25 @@ PREFIX_TOKENS = Metric(
     " of it (cached), or not (computed); unsaid where a server does not say.",
     ("kind", "upstream"),
 )
+REPLICA_REQUESTS = Metric(
+    "stepwell_replica_requests_total",
+    Kind.COUNTER,
+    "Calls that were placed on a replica, by what decided.",
+    ("upstream", "replica", "why"),
+)
+FORETOLD_TOKENS = Metric(
+    "stepwell_prefix_foretold_tokens_total",
+    Kind.COUNTER,
+    "Prompt tokens of calls whose replica reported on its prefix cache: the whole prompts (prompt),"
+    " what was to be cached (foretold), what was, as reported (cached), and what was both (met).",
+    ("upstream", "replica", "kind"),
+)
+REPLICAS_READY = Metric(
+    "stepwell_replicas_ready",
+    Kind.GAUGE,
+    "1 for each worker that gives a replica work.",
+    ("upstream", "replica"),
+)
 UNPRICED_TOKENS = Metric(
     "stepwell_unpriced_tokens_total",
     Kind.COUNTER,
@@ -282,7 +301,7 @@ BUILD_INFO = Metric(
 CATALOGUE = (
     *(REQUESTS, REQUEST_SECONDS, FIRST_BYTE_SECONDS, STAGE_SECONDS, IN_FLIGHT),
     *(SAVED_TOKENS, SAVED_SECONDS, SAVED_MONEY, SPENT_TOKENS, SPENT_MONEY, UNPRICED_TOKENS),
-    PREFIX_TOKENS,
+    *(PREFIX_TOKENS, FORETOLD_TOKENS, REPLICA_REQUESTS, REPLICAS_READY),
     *(SEMANTIC_LOOKUPS, SEMANTIC_SECONDS, SEMANTIC_SIMILARITY, SEMANTIC_POINTS),
     *(JUDGED, NOT_JUDGED, WITHHELD, PRECISION),
     *(UPSTREAM_SECONDS, UPSTREAM_FIRST_BYTE_SECONDS, UPSTREAM_ERRORS, LEADERS_LOST),

@@ -5,6 +5,7 @@ from typing import assert_never
 from stepwell.core.entry import Usage
 from stepwell.core.events import (
     Bypassed,
+    CachedTokensCompared,
     Degraded,
     Event,
     Evicted,
@@ -13,6 +14,7 @@ from stepwell.core.events import (
     HitNotJudged,
     HitWithheld,
     LeaderLost,
+    Placed,
     RequestEnded,
     Result,
     Resumed,
@@ -139,6 +141,10 @@ class Meters:
                 self._histograms[catalogue.SEMANTIC_SIMILARITY].at(outcome).observe(similarity)
             case HitJudged() | HitNotJudged() | HitWithheld():
                 self._count_judgement(event)
+            case Placed(upstream, replica, why):
+                self._add(catalogue.REPLICA_REQUESTS, 1, upstream, replica, why)
+            case CachedTokensCompared():
+                self._count_compared(event)
             case LeaderLost(midway):
                 self._add(catalogue.LEADERS_LOST, 1, "midway" if midway else "before")
             case Degraded(component):
@@ -215,6 +221,16 @@ class Meters:
             self._add(catalogue.UNPRICED_TOKENS, _total(event.usage), "spent")
         else:
             self._add(catalogue.SPENT_MONEY, price.of(event.usage), self._prices.currency)
+
+    def _count_compared(self, event: CachedTokensCompared) -> None:
+        cached = min(event.cached_tokens, event.prompt_tokens)
+        for kind, tokens in (
+            ("prompt", event.prompt_tokens),
+            ("foretold", event.foretold_tokens),
+            ("cached", cached),
+            ("met", min(cached, event.foretold_tokens)),
+        ):
+            self._add(catalogue.FORETOLD_TOKENS, tokens, event.upstream, event.replica, kind)
 
     def _count_judgement(self, event: HitJudged | HitNotJudged | HitWithheld) -> None:
         match event:

@@ -7,11 +7,13 @@ import pytest
 
 from stepwell.core.entry import Usage
 from stepwell.core.events import (
+    CachedTokensCompared,
     Degraded,
     Event,
     Evicted,
     FillRefused,
     LeaderLost,
+    Placed,
     Result,
     StageTimed,
     Stored,
@@ -24,6 +26,8 @@ from stepwell.telemetry.meters import Meters
 from stepwell.telemetry.prices import ModelPrice, Prices
 from stepwell.telemetry.series import Series
 from stepwell.testing.events import make_request_ended
+
+FORETOLD = "stepwell_prefix_foretold_tokens_total"
 
 ANSWERED = UpstreamAnswered("local", "m", 0.4, 0.2, Usage(1000, 100))
 
@@ -99,6 +103,22 @@ def test_reading_changes_nothing() -> None:
             {
                 "stepwell_evictions_total tier=disk reason=capacity": 3,
                 "stepwell_evicted_bytes_total tier=disk reason=capacity": 900,
+            },
+        ),
+        (
+            Placed("vllm", "a:1", "held"),
+            {"stepwell_replica_requests_total upstream=vllm replica=a:1 why=held": 1},
+        ),
+        (
+            CachedTokensCompared("vllm", "a:1", 100, 64, 110),
+            {
+                f"{FORETOLD} upstream=vllm replica=a:1 kind={kind}": tokens
+                for kind, tokens in {
+                    "prompt": 100,
+                    "foretold": 64,
+                    "cached": 100,
+                    "met": 64,
+                }.items()
             },
         ),
         (LeaderLost(midway=True), {"stepwell_leaders_lost_total when=midway": 1}),
