@@ -58,7 +58,7 @@ class RadixTree(Generic[Payload]):
     Not safe across threads: its owner has a lock.
     """
 
-    __slots__ = ("_block_bytes", "_blocks", "_on_place", "_root")
+    __slots__ = ("_block_bytes", "_blocks", "_on_place", "_root", "block_tokens")
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class RadixTree(Generic[Payload]):
         """
         if block_tokens < 1:
             raise ValueError(f"block_tokens is {block_tokens}; it must be at least 1")
+        self.block_tokens: Final = block_tokens
         self._block_bytes = block_tokens * TOKEN_BYTES
         self._on_place = on_place
         self._root: Run[Payload] = Run(None, b"", [])
@@ -98,7 +99,7 @@ class RadixTree(Generic[Payload]):
         run, at = self._root, 0
         while (child := run.children.get(tokens[at : at + step])) is not None:
             if not tokens.startswith(child.edge, at):
-                inside = self._common(child.edge, tokens, at)
+                inside = _shared_blocks(child.edge, tokens, at, step)
                 return Match(at // step + inside, child, inside)
             run, at = child, at + len(child.edge)
         return Match(at // step, run, len(run.payloads))
@@ -171,18 +172,6 @@ class RadixTree(Generic[Payload]):
         """Yield all payloads; each after its parent."""
         return self.behind(self._root, 0)
 
-    def _common(self, edge: bytes, tokens: bytes, at: int) -> int:
-        """Return how many blocks of an edge ``tokens`` share from ``at`` on: not all, but one."""
-        step = self._block_bytes
-        same, differ = 1, len(edge) // step
-        while differ - same > 1:
-            middle = (same + differ) // 2
-            if tokens.startswith(edge[same * step : middle * step], at + same * step):
-                same = middle
-            else:
-                differ = middle
-        return same
-
     def _holds(self, match: Match[Payload], first: bytes) -> bool:
         run, step = match.run, self._block_bytes
         if match.inside < len(run.payloads):
@@ -218,3 +207,25 @@ class RadixTree(Generic[Payload]):
             run, parent = Run(run, edge[at * step : (at + len(some)) * step], some), run
             parent.children[run.edge[:step]] = run
             self._on_place(run, some)
+
+
+def shared_blocks(one: bytes, other: bytes, block_bytes: int) -> int:
+    """Return how many whole blocks two rows of tokens have in common from the first on."""
+    whole = one[: len(one) - len(one) % block_bytes]
+    if other.startswith(whole):
+        return len(whole) // block_bytes
+    if not other.startswith(whole[:block_bytes]):
+        return 0
+    return _shared_blocks(whole, other, 0, block_bytes)
+
+
+def _shared_blocks(edge: bytes, tokens: bytes, at: int, step: int) -> int:
+    """Return how many blocks of an edge ``tokens`` share from ``at`` on: not all, but one."""
+    same, differ = 1, len(edge) // step
+    while differ - same > 1:
+        middle = (same + differ) // 2
+        if tokens.startswith(edge[same * step : middle * step], at + same * step):
+            same = middle
+        else:
+            differ = middle
+    return same
