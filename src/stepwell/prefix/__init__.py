@@ -1,1 +1,1 @@
-"""Layer: prefixes of tokens to what was computed of them before. A hint, never an answer."""
+"""The prefix layer: which KV blocks are kept, and where. A hint to a model, never an answer."""

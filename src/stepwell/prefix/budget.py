@@ -1,0 +1,93 @@
+"""How many bytes stand on a shelf, and whose."""
+
+from stepwell.core.names import Namespace
+from stepwell.prefix.record import Record
+from stepwell.prefix.shelves import Level
+from stepwell.prefix.tails import Tails
+
+
+class Budget:
+    """Bytes of one shelf, by tenant, within bounds; and what could make room.
+
+    Bytes are taken before anything is copied or written and given back after it is let go of, so
+    that the bounds hold at every moment. Not safe across threads.
+    """
+
+    __slots__ = (
+        "_level",
+        "_tails",
+        "_tenant_max_bytes",
+        "_tenant_tails",
+        "blocks",
+        "max_bytes",
+        "tenant_bytes",
+        "used_bytes",
+    )
+
+    def __init__(self, level: Level, max_bytes: int, tenant_max_bytes: int | None) -> None:
+        """Make an empty shelf's.
+
+        Raises:
+            ValueError: A bound is negative.
+        """
+        for name, bound in (("max_bytes", max_bytes), ("tenant_max_bytes", tenant_max_bytes or 0)):
+            if bound < 0:
+                raise ValueError(f"{name} of shelf {level.name.lower()} is {bound}; at least 0")
+        self._level = level
+        self.max_bytes = max_bytes
+        self._tenant_max_bytes = tenant_max_bytes
+        self.used_bytes = 0
+        self.tenant_bytes: dict[Namespace | None, int] = {}
+        """Only of those that have any."""
+        self.blocks = 0
+        self._tails = Tails(level)
+        self._tenant_tails: dict[Namespace, Tails] = {}
+        """A tenant's own, where tenants have bounds."""
+
+    def take(self, tenant: Namespace | None, block_bytes: int) -> bool:
+        """Take the bytes of a block, if they are free."""
+        if self.over_quota(tenant, block_bytes):
+            return False
+        if self.used_bytes + block_bytes > self.max_bytes:
+            return False
+        self.used_bytes += block_bytes
+        self.blocks += 1
+        self.tenant_bytes[tenant] = self.tenant_bytes.get(tenant, 0) + block_bytes
+        return True
+
+    def give_back(self, tenant: Namespace | None, block_bytes: int) -> None:
+        """Give back the bytes of a block."""
+        self.used_bytes -= block_bytes
+        self.blocks -= 1
+        left = self.tenant_bytes[tenant] - block_bytes
+        if left:
+            self.tenant_bytes[tenant] = left
+        else:
+            del self.tenant_bytes[tenant]
+            if tenant is not None:
+                self._tenant_tails.pop(tenant, None)
+
+    def offer(self, record: Record) -> None:
+        """Note that a block may leave the shelf."""
+        self._tails.offer(record)
+        tenant = record.root.tenant
+        if self._tenant_max_bytes is not None and tenant is not None:
+            tails = self._tenant_tails.get(tenant)
+            if tails is None:
+                tails = self._tenant_tails[tenant] = Tails(self._level)
+            tails.offer(record)
+
+    def victim(self, tenant: Namespace | None, block_bytes: int) -> Record | None:
+        """Return the block that must leave for one of ``tenant`` to come; ``None``: none may.
+
+        The tenant's own, if it is its quota that is used up.
+        """
+        if tenant is not None and self.over_quota(tenant, block_bytes):
+            tails = self._tenant_tails.get(tenant)
+            return tails.pop() if tails is not None else None
+        return self._tails.pop()
+
+    def over_quota(self, tenant: Namespace | None, block_bytes: int) -> bool:
+        if tenant is None or self._tenant_max_bytes is None:
+            return False
+        return self.tenant_bytes.get(tenant, 0) + block_bytes > self._tenant_max_bytes

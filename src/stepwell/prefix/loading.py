@@ -1,0 +1,161 @@
+"""Reading the blocks of a lease, and bringing up what stood on disk."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from threading import Lock
+from typing import Generic, TypeVar
+
+from stepwell.core.clock import Clock
+from stepwell.core.kv import TOKEN_BYTES, block_id
+from stepwell.prefix.leases import Lease
+from stepwell.prefix.rate import Rate
+from stepwell.prefix.record import Record, Root
+from stepwell.prefix.room import Memory
+from stepwell.prefix.shelves import BlockName, DiskShelf, Level
+from stepwell.prefix.stock import Stock
+from stepwell.prefix.writer import Writer
+
+Block = TypeVar("Block")
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    record: Record
+    level: Level
+    memory: object
+
+
+class Loader(Generic[Block]):
+    """Reads without the lock, measures how long that takes, and drops what cannot be read."""
+
+    __slots__ = ("_clock", "_disk", "_lock", "_memory", "_rates", "_stock", "_writer")
+
+    def __init__(
+        self,
+        memory: Memory[Block],
+        disk: DiskShelf[Block] | None,
+        writer: Writer[Block] | None,
+        stock: Stock,
+        rates: dict[Level, Rate],
+        lock: Lock,
+        clock: Clock,
+    ) -> None:
+        self._memory = memory
+        self._disk = disk
+        self._writer = writer
+        self._stock = stock
+        self._rates = rates
+        self._lock = lock
+        self._clock = clock
+
+    def load(self, lease: Lease[Block]) -> list[Block]:
+        """Return the blocks of a lease, as many as can be read from the first on."""
+        root = lease.root
+        with self._lock:
+            copies = [
+                _Copy(record, record.level, record.memory)
+                for record in lease.records
+                if record.level is not None
+            ]
+        if root is None or not copies:
+            return []
+        blocks: list[Block] = []
+        for level, group in groupby(copies, lambda copy: copy.level):
+            wanted = list(group)
+            read = self._read(root, lease.tokens, level, wanted, start=len(blocks))
+            blocks += read
+            if len(read) < len(wanted):
+                self._truncate(lease, wanted[len(read)], len(blocks))
+                break
+        return blocks
+
+    def _read(
+        self, root: Root, tokens: bytes, level: Level, copies: Sequence[_Copy], *, start: int
+    ) -> list[Block]:
+        began = self._clock.monotonic()
+        if level is Level.DISK:
+            blocks = self._read_disk(root, tokens, copies, start)
+        else:
+            blocks = self._read_memory(level, copies)
+        took = self._clock.monotonic() - began
+        with self._lock:
+            self._count(root, level, copies[: len(blocks)], took)
+        if level is Level.DISK:
+            self._bring_up(root, copies, blocks)
+        return blocks
+
+    def _read_memory(self, level: Level, copies: Sequence[_Copy]) -> list[Block]:
+        blocks: list[Block] = []
+        try:
+            for copy in copies:
+                blocks.append(self._memory.unpack(level, copy.memory))  # noqa: PERF401  (those before a fault count)
+        except Exception:  # noqa: BLE001  (a form's fault is a damaged block, which is counted)
+            return blocks
+        return blocks
+
+    def _read_disk(
+        self, root: Root, tokens: bytes, copies: Sequence[_Copy], start: int
+    ) -> list[Block]:
+        blocks: list[Block] = []
+        if self._disk is None:
+            return blocks
+        step = root.tree.block_tokens * TOKEN_BYTES
+        before = copies[0].record.parent
+        previous = root.digest if before is None or before.id is None else before.id
+        for number in range(start, start + len(copies)):
+            own = tokens[number * step : (number + 1) * step]
+            name = BlockName(root.digest, block_id(previous, own), previous, own)
+            previous = name.id
+            block = self._read_one(self._disk, name)
+            if block is None:
+                break
+            blocks.append(block)
+        return blocks
+
+    def _read_one(self, disk: DiskShelf[Block], name: BlockName) -> Block | None:
+        try:
+            return disk.store.read(name)
+        except Exception:  # noqa: BLE001  (a store's fault is a miss, which is counted)
+            return None
+
+    def _count(self, root: Root, level: Level, copies: Sequence[_Copy], took: float) -> None:
+        counts = self._stock.counts
+        counts.hit_tokens[level] += len(copies) * root.tree.block_tokens
+        counts.saved_seconds += sum(copy.record.seconds for copy in copies) - took
+        self._rates[level].note(
+            took, len(copies) * root.block_bytes[level], self._clock.monotonic()
+        )
+
+    def _bring_up(self, root: Root, copies: Sequence[_Copy], blocks: list[Block]) -> None:
+        """Put what was read from disk up in memory, too, behind what is there."""
+        before = copies[0].record.parent
+        level = Level.EXACT if before is None or before.level is None else before.level
+        if level is Level.DISK or not blocks:
+            return
+        granted = self._memory.make_room(level, root, len(blocks))
+        form = self._memory.form(level)
+        packed = [form.pack(block) for block in blocks[:granted]]
+        stood = 0
+        with self._lock:
+            for copy, memory in zip(copies, packed, strict=False):
+                if self._may_stand(copy.record, level):
+                    self._stock.stand(copy.record, level, memory)
+                    stood += 1
+            self._stock.give_back(level, root, granted - stood)
+
+    def _may_stand(self, record: Record, level: Level) -> bool:
+        if record.level is not Level.DISK:
+            return False
+        before = record.parent
+        return before is None or before.level is level
+
+    def _truncate(self, lease: Lease[Block], copy: _Copy, blocks: int) -> None:
+        """Drop what could not be read, and from the lease what stands behind it."""
+        with self._lock:
+            self._stock.counts.lost_blocks += 1
+            self._stock.lose(copy.record, copy.level)
+            lost, lease.records = lease.records[blocks:], lease.records[:blocks]
+            self._stock.let_go(lost)
+            if self._writer is not None:
+                self._writer.wake()

@@ -1,0 +1,276 @@
+"""Which blocks stand where. All moves between shelves, without any lock, copy or I/O."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from stepwell.core.kv import KvScope, block_id
+from stepwell.prefix.budget import Budget
+from stepwell.prefix.figures import Counts, EvictionReason
+from stepwell.prefix.policies import Policy
+from stepwell.prefix.record import Kind, Record, Root
+from stepwell.prefix.shelves import BlockName, Level
+
+
+class Falling:
+    """In place of a block's memory while it is packed: it still is as it was computed."""
+
+    __slots__ = ("block",)
+
+    def __init__(self, block: object) -> None:
+        self.block = block
+
+
+class Stock:
+    """Roots, records and budgets, and the rules by which blocks move.
+
+    Three sets of blocks are closed towards the root at every moment: those that stand as exact,
+    those that stand in memory in any form, those that stand on disk. So along any path shelves only
+    get slower, and no block is kept that cannot be reached.
+
+    Not safe across threads: the cache has the lock. Each move costs a microsecond or two.
+    """
+
+    def __init__(
+        self, block_tokens: int, budgets: dict[Level, Budget], policy: Policy, counts: Counts
+    ) -> None:
+        self._block_tokens = block_tokens
+        self._policy = policy
+        self.budgets: Final = budgets
+        self.counts: Final = counts
+        self.roots: Final[dict[KvScope, Root]] = {}
+        self._unwanted: list[BlockName] = []
+
+    def hold(self, records: Sequence[Record]) -> None:
+        """Keep blocks where they are, until `let_go`."""
+        for record in records:
+            record.holds += 1
+
+    def lend(self, records: Sequence[Record]) -> None:
+        """Note the use of a prefix, and hold it."""
+        self._policy.used(records)
+        self.hold(records)
+
+    def let_go(self, records: Sequence[Record]) -> None:
+        """Undo one `hold`."""
+        for record in records:
+            record.holds -= 1
+            if not record.holds:
+                self._offer(record)
+
+    def reserve(self, level: Level, root: Root, blocks: int, *, evict: bool = True) -> int:
+        """Take room for blocks of a root, as far as there is any or it can be made at once.
+
+        Making room on the exact shelf takes packing if there is a compact one: then nothing is
+        evicted here, see `begin_falls`.
+
+        Returns:
+            For how many blocks.
+        """
+        budget, size = self.budgets[level], root.block_bytes[level]
+        evict = evict and not (level is Level.EXACT and Level.COMPACT in self.budgets)
+        for granted in range(blocks):
+            while not budget.take(root.tenant, size):
+                victim = budget.victim(root.tenant, size) if evict else None
+                if victim is None:
+                    return granted
+                self._evict(victim, level, root)
+        return blocks
+
+    def give_back(self, level: Level, root: Root, blocks: int) -> None:
+        """Give back room that was reserved."""
+        for _ in range(blocks):
+            self.budgets[level].give_back(root.tenant, root.block_bytes[level])
+
+    def begin_falls(self, root: Root, blocks: int) -> list[tuple[Record, Falling]]:
+        """Choose exact blocks to be packed, so that there is room for others of a root.
+
+        What cannot go to the compact shelf leaves memory at once. The rest is held, with `Falling`
+        for its memory, and its exact bytes stay taken, until `land`.
+        """
+        falling: list[tuple[Record, Falling]] = []
+        exact, size = self.budgets[Level.EXACT], root.block_bytes[Level.EXACT]
+        for _ in range(blocks):
+            record = exact.victim(root.tenant, size)
+            if record is None:
+                break
+            if self.reserve(Level.COMPACT, record.root, 1):
+                falling.append((record, self._fall(record, root)))
+            elif record.heirs[Level.COMPACT]:
+                # All that stands behind it is being packed, too: it must wait.
+                exact.offer(record)
+                break
+            else:
+                self._evict(record, Level.EXACT, root)
+        return falling
+
+    def land(self, record: Record, fall: Falling, packed: object) -> None:
+        """Put a packed block on the compact shelf; with ``None`` for it, the block is lost."""
+        self.give_back(Level.EXACT, record.root, 1)
+        if record.memory is fall and packed is None:
+            self.lose(record, Level.COMPACT)
+        elif record.memory is fall:
+            record.memory = packed
+        self.let_go([record])
+
+    def add(self, root: Root, tokens: bytes, kinds: Sequence[Kind], seconds: float) -> list[Record]:
+        """Return the records of the first ``len(kinds)`` blocks, adding those that are missing.
+
+        New ones stand nowhere yet: each must be put somewhere before the lock is let go.
+
+        Args:
+            root: Of which scope.
+            tokens: From the first on; no more than the blocks have.
+            kinds: Of each block; of those that are there, it is left as it is.
+            seconds: What computing a new one took.
+        """
+        self.roots.setdefault(root.scope, root)
+        match = root.tree.find(tokens)
+        records = root.tree.payloads(match)
+        new: list[Record] = []
+        parent = records[-1] if records else None
+        for kind in kinds[len(records) :]:
+            parent = Record(root, parent, kind, seconds)
+            new.append(parent)
+        root.tree.extend(match, tokens, new)
+        self._policy.used(new)
+        return records + new
+
+    def stand(self, record: Record, level: Level, memory: object) -> None:
+        """Put a block that is not in memory there, on room that was reserved."""
+        record.memory, record.level = memory, level
+        if level is Level.EXACT:
+            self._enter(record, Level.EXACT)
+        self._enter(record, Level.COMPACT)
+        self._offer(record)
+
+    def stand_on_disk(self, record: Record) -> None:
+        """Note that a block is on disk, on room that was reserved."""
+        record.on_disk = True
+        if record.level is None:
+            record.level = Level.DISK
+        self._enter(record, Level.DISK)
+        self._offer(record)
+
+    def lose(self, record: Record, level: Level) -> None:
+        """Drop a block's damaged copy, and with it what stands behind it on that shelf."""
+        lost = [record]
+        if record.run is not None and record.level is not None:
+            inside = record.run.payloads.index(record) + 1
+            lost += record.root.tree.behind(record.run, inside)
+        for one in reversed(lost):
+            if level is Level.DISK and one.on_disk:
+                self._leave_disk(one, "lost")
+            elif level is not Level.DISK and one.memory is not None:
+                self._leave_memory(one, "lost")
+
+    def name_of(self, record: Record) -> BlockName:
+        """Return what a block is called outside. Costs 2 us for each one that had no name yet."""
+        nameless = [record]
+        while nameless[-1].id is None and (parent := nameless[-1].parent) is not None:
+            nameless.append(parent)
+        for one in reversed(nameless):
+            name = self._name(one)
+            one.id = name.id
+        return name
+
+    @property
+    def has_unwanted(self) -> bool:
+        """Whether there are files to be removed."""
+        return bool(self._unwanted)
+
+    def discard(self, name: BlockName) -> None:
+        """Have a file removed."""
+        self._unwanted.append(name)
+
+    def take_unwanted(self) -> list[BlockName]:
+        """Return blocks whose files are to be removed; each is returned once."""
+        unwanted, self._unwanted = self._unwanted, []
+        return unwanted
+
+    def _name(self, record: Record) -> BlockName:
+        run, before = record.run, record.root.digest
+        if record.parent is not None and record.parent.id is not None:
+            before = record.parent.id
+        if run is None:
+            raise ValueError("a block that is gone has no name")
+        step = self._block_tokens * 4
+        start = run.payloads.index(record) * step
+        tokens = run.edge[start : start + step]
+        return BlockName(record.root.digest, record.id or block_id(before, tokens), before, tokens)
+
+    def _evict(self, record: Record, level: Level, for_whom: Root) -> None:
+        self._policy.left(record)
+        budget = self.budgets[level]
+        reason: EvictionReason = "capacity"
+        if budget.over_quota(for_whom.tenant, for_whom.block_bytes[level]):
+            reason = "quota"
+        if level is Level.DISK:
+            self._leave_disk(record, reason)
+        else:
+            self._leave_memory(record, reason)
+
+    def _fall(self, record: Record, for_whom: Root) -> Falling:
+        self._policy.left(record)
+        budget = self.budgets[Level.EXACT]
+        over = budget.over_quota(for_whom.tenant, for_whom.block_bytes[Level.EXACT])
+        self.counts.evicted[Level.EXACT, "quota" if over else "capacity"] += 1
+        fall = Falling(record.memory)
+        record.memory, record.level = fall, Level.COMPACT
+        record.holds += 1
+        self._exit(record, Level.EXACT)
+        return fall
+
+    def _leave_memory(self, record: Record, reason: EvictionReason) -> None:
+        level = record.level
+        if level is None:
+            return
+        self.counts.evicted[level, reason] += 1
+        self.give_back(level, record.root, 1)
+        record.memory = None
+        record.level = Level.DISK if record.on_disk else None
+        if level is Level.EXACT:
+            self._exit(record, Level.EXACT)
+        self._exit(record, Level.COMPACT)
+        if record.level is None:
+            self._remove(record)
+        else:
+            self._offer(record)
+
+    def _leave_disk(self, record: Record, reason: EvictionReason) -> None:
+        self.counts.evicted[Level.DISK, reason] += 1
+        self._unwanted.append(self.name_of(record))
+        self.give_back(Level.DISK, record.root, 1)
+        record.on_disk = False
+        self._exit(record, Level.DISK)
+        if record.level is Level.DISK:
+            record.level = None
+            self._remove(record)
+
+    def _remove(self, record: Record) -> None:
+        run, root = record.run, record.root
+        if run is not None:
+            root.tree.cut(run)
+            record.run = None
+        if not len(root.tree) and self.roots.get(root.scope) is root:
+            del self.roots[root.scope]
+
+    def _enter(self, record: Record, level: Level) -> None:
+        if record.parent is not None:
+            record.parent.heirs[level] += 1
+
+    def _exit(self, record: Record, level: Level) -> None:
+        parent = record.parent
+        if parent is not None:
+            parent.heirs[level] -= 1
+            if not parent.heirs[level]:
+                self._offer(parent)
+
+    def _offer(self, record: Record) -> None:
+        """Note that a block may leave a shelf, wherever it may."""
+        level = record.level
+        if level is None:
+            return
+        if record.may_leave(level):
+            self.budgets[level].offer(record)
+        if record.on_disk and level is not Level.DISK and record.may_leave(Level.DISK):
+            self.budgets[Level.DISK].offer(record)
