@@ -24,6 +24,8 @@ EXTRAS = (
     "uvicorn",
     "uvloop",
     "xllamacpp",
+    "xxhash",
+    "zmq",
 )
 """What is only installed with an extra."""
 

@@ -1,0 +1,1 @@
+"""KV blocks as files, one each, that several processes share. Needs `xxhash`."""
