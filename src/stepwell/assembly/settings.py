@@ -24,6 +24,7 @@ from stepwell.assembly.settings_base import (
     Table,
     Text,
 )
+from stepwell.assembly.settings_prefix import Prefix
 from stepwell.assembly.settings_semantic import Semantic
 from stepwell.assembly.settings_upstreams import Upstream
 from stepwell.core.errors import ConfigError
@@ -283,6 +284,7 @@ class Settings(Table, frozen=True):
     stores: Stores = field(default_factory=Stores)
     single_flight: SingleFlight = field(default_factory=SingleFlight)
     semantic: Semantic = field(default_factory=Semantic)
+    prefix: Prefix = field(default_factory=Prefix)
     classes: dict[Name, Class] = field(default_factory=dict)
     routes: tuple[RouteRule, ...] = ()
     """The first that matches chooses the class, if the request itself does not."""

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import sys
 from pathlib import Path
+from textwrap import indent
 from typing import Any, assert_never
 
 import orjson
@@ -29,8 +30,12 @@ from stepwell.keys.namespace import Tenant
 from stepwell.pipeline.plan import Forward, Refuse, Serve, Step
 from stepwell.pipeline.question import Question
 from stepwell.pipeline.trail import trail_of
+from stepwell.policy.prompt_shape.reshaping import reshape
+from stepwell.policy.prompt_shape.risks import risks_of
 from stepwell.policy.routing import system_hash
 from stepwell.policy.text import system_text
+from stepwell.study.doctor.figures import risks_as_json
+from stepwell.study.doctor.text import risks_as_text
 from stepwell.study.terminal import plain
 from stepwell.wire.body import parse_body
 from stepwell.wire.controls import take_controls
@@ -53,6 +58,7 @@ examples:
 """
 
 
+_PREFIX = "prefix"
 _QUESTION = "matched_question"
 _MAX_QUESTION = 1_000
 """Characters of it that are printed; JSON has all."""
@@ -101,7 +107,9 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode() + "\n")
     else:
         for name, value in told.items():
-            if value not in (None, [], {}):
+            if name == _PREFIX:
+                print(f"prefix\n{indent(risks_as_text(value), '  ')}")
+            elif value not in (None, [], {}):
                 # A question of somebody else's: it must not write on the terminal.
                 shown = plain(value, _MAX_QUESTION) if name == _QUESTION else value
                 print(f"{name.replace('_', ' '):<18}{shown}")
@@ -123,6 +131,8 @@ async def _explain(settings: Settings, options: argparse.Namespace) -> dict[str,
             **_about_step(step, house.clock.now()),
             "canonical_body": _canonical(house, question, take_controls(headers, body)[0]),
             "system_sha256": system_hash(endpoint, body) if system_text(endpoint, body) else None,
+            "rewritten": list(reshape(endpoint, body, settings.prefix.rewrite).what),
+            _PREFIX: risks_as_json(risks_of(endpoint, body)),
         }
 
 

@@ -10,7 +10,18 @@ from importlib.metadata import version
 from types import FrameType
 
 from stepwell.assembly.environment import compute_on_one_thread
-from stepwell.cli import analyze, config, explain, invalidate, pairs, replay, serve, stats, tune
+from stepwell.cli import (
+    analyze,
+    config,
+    doctor,
+    explain,
+    invalidate,
+    pairs,
+    replay,
+    serve,
+    stats,
+    tune,
+)
 from stepwell.core.errors import StepwellError
 
 _DESCRIPTION = """\
@@ -21,9 +32,10 @@ A multi-level cache for LLM inference, in front of your model servers.
   stepwell stats                       what the cache saved
   stepwell explain request.json        what would happen to a request, and why
   stepwell analyze requests.jsonl      what caching would save on a log
+  stepwell doctor requests.jsonl       what keeps prompts from sharing a prefix
 """
 
-_COMMANDS = (serve, stats, invalidate, explain, analyze, pairs, tune, replay, config)
+_COMMANDS = (serve, stats, invalidate, explain, analyze, doctor, pairs, tune, replay, config)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
