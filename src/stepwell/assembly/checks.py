@@ -8,8 +8,8 @@ from pathlib import Path
 from stepwell.assembly.authentication import make_authenticator
 from stepwell.assembly.environment import default_data_dir, secret_from
 from stepwell.assembly.extras import extra_for
-from stepwell.assembly.house import request_classes, routes
 from stepwell.assembly.in_force import calibration_in_force
+from stepwell.assembly.rules import request_classes, routes
 from stepwell.assembly.secret import namespace_secret
 from stepwell.assembly.settings import Redis, Settings
 from stepwell.core.errors import ConfigError

@@ -32,6 +32,11 @@ class UpstreamPrefix(Table, frozen=True):
     ``tcp://10.0.0.1:5557``. Without, what was sent where tells what it holds."""
     kv_replays: tuple[Text, ...] = ()
     """Where they publish again what was missed, in the same order."""
+    warm_on_hit: bool = False
+    """Whether the server reads, when it has nothing else to do, what the cache answered in its
+    place, so that the next turn of the conversation finds its prefix. Costs tokens."""
+    warm_tokens_per_minute: Count = 50_000
+    """How many tokens of prompts that may take, for each worker."""
     prompt_cache_key: bool = False
     """Whether to send OpenAI's ``prompt_cache_key``, one for each tenant and system prompt."""
     cache_control: bool = False

@@ -9,7 +9,7 @@ from stepwell.prefix.steering.placing import Placement, Placing
 from stepwell.prefix.steering.prompts import Prompts
 from stepwell.prefix.steering.servers import Replicas, Request
 from stepwell.prefix.steering.shaping import Shaping
-from stepwell.prefix.steering.tail import Tail
+from stepwell.wire.tail import Tail
 
 _OK = 200
 _BUSY = 429
