@@ -72,6 +72,11 @@ class Warming:
         self._events = events
         self._waiting: dict[asyncio.Task[None], str] = {}
 
+    @property
+    def waiting(self) -> int:
+        """How many conversations are to be read, or are being read."""
+        return len(self._waiting)
+
     def served(self, ask: Ask, entry: Entry, *, reworded: bool) -> None:
         """Have the server of a hit read it, when it can.
 
