@@ -1,7 +1,7 @@
 """The scheduler's side of the connector: what a request may load, and what it leaves to save."""
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from stepwell.vllm.asked import Asked
@@ -100,11 +100,16 @@ class SchedulerSide:
             load = self._loading.pop(request_id, None)
             if load is None:
                 continue
-            failed = next((one for one in load.blocks if one.page in failed_pages), None)
+            failed = next((one.block for one in load.blocks if one.page in failed_pages), None)
             if failed is None:
                 self._distrust.succeeded()
-            else:
-                self._distrust.failed(failed.block.id)
+                continue
+            self._distrust.failed(failed.id)
+            matched = self._matched.get(request_id)
+            if matched is not None:
+                # It will be computed, and is then to be saved.
+                kept = failed.position // self._block_tokens
+                self._matched[request_id] = replace(matched, kept_blocks=kept)
 
     def finish(
         self, request_id: str, token_ids: Sequence[int], pages: Sequence[int], computed_tokens: int
@@ -130,6 +135,7 @@ class SchedulerSide:
         digest = matched.scope_digest
         blocks = self._place(digest, token_ids, pages, matched.kept_blocks, min(stop, len(pages)))
         if blocks:
+            self._distrust.renewed(placed.block.id for placed in blocks)
             self._saves.append(Save(request_id, digest, blocks))
         return bool(blocks)
 
