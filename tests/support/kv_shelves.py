@@ -21,6 +21,8 @@ BLOCK_BYTES = 100
 """What one takes as computed."""
 COMPACT_BYTES = 40
 
+LIMITS = Limits(min_tokens=0, lease_seconds=60.0, max_pinned_bytes=3 * BLOCK_BYTES)
+
 
 @dataclass(frozen=True, slots=True)
 class Kv:
@@ -71,7 +73,8 @@ class Int8:
 
     def unpack(self, packed: Any) -> Kv:
         """Return the block, marked."""
-        return Kv(*packed, exact=False)
+        (path,) = packed
+        return Kv(path, exact=False)
 
 
 class DictStore:
@@ -123,7 +126,7 @@ def make_cache(
     tenant: int | None = None,
     policy: Policy | None = None,
     admission: Admission | None = None,
-    limits: Limits = Limits(min_tokens=0, lease_seconds=60.0, max_pinned_bytes=300),
+    limits: Limits = LIMITS,
     clock: Clock | None = None,
 ) -> PrefixCache[Kv]:
     """Return a cache with room for so many blocks on each shelf, and for so many of a tenant."""
