@@ -15,11 +15,10 @@ from stepwell.assembly.disk_watch import DiskWatch
 from stepwell.assembly.extras import extra_for
 from stepwell.assembly.settings import Class, Settings
 from stepwell.core.clock import Clock, SystemClock
-from stepwell.core.names import Tier
+from stepwell.core.names import EVERYONE, Tier
 from stepwell.core.ports import (
     EventSink,
     EvictionPolicy,
-    Paraphrases,
     Store,
     SupportsTrouble,
 )
@@ -37,6 +36,7 @@ from stepwell.pipeline.runner import Runner
 from stepwell.pipeline.targets import Targets
 from stepwell.policy.classes import BUILT_IN_CLASSES, GENERAL, RequestClass
 from stepwell.policy.routing import Route, make_route
+from stepwell.prefix.steering.hints import NearHints
 from stepwell.stores.alone import Alone
 from stepwell.stores.disk.store import DiskStore
 from stepwell.stores.eviction.adaptive import Adaptive
@@ -147,7 +147,21 @@ class House:
 
 AnyStore = Union[DiskStore, Alone, "RedisStore"]
 
-MakeTargets = Callable[[Plan, EventSink], Targets]
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What model servers are made in."""
+
+    clock: Clock
+    events: EventSink
+    gauges: Gauges
+    hints: NearHints
+    """What the semantic layer says of questions that go on to them."""
+    said_by_operator: Callable[[str], str | None]
+    """Returns the value of a named source that is everybody's."""
+
+
+MakeTargets = Callable[[Plan, Surroundings], Targets]
 """Makes the model servers; which kind is the caller's business."""
 
 
@@ -181,9 +195,20 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     _watch(gauges, memory, store)
     if semantic is not None:
         semantic.follower.start(exact)
-    targets = make_targets(plan, events)
+    said_by_operator = partial(exact.source_value, EVERYONE)
+    around = Surroundings(clock, events, gauges, NearHints(), said_by_operator)
+    targets = make_targets(plan, around)
     auditing = build_auditing(
         settings, semantic, exact, store, flights, targets, clock=clock, events=events
+    )
+    renderings = Renderings(max_bytes=settings.stores.memory.max_bytes // RENDERINGS_SHARE)
+    lookups = Lookups(
+        exact,
+        renderings,
+        clock=clock,
+        paraphrases=paraphrases,
+        hints=around.hints,
+        respondents=None if auditing is None else auditing.advisers,
     )
     return House(
         plan=plan,
@@ -194,7 +219,7 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         intake=_intake(settings, targets, phrased=semantic is not None),
         exact=exact,
         flights=flights,
-        runner=_runner(settings, exact, flights, paraphrases, auditing, clock=clock, events=events),
+        runner=_runner(settings, exact, lookups, flights, renderings, auditing, around),
         semantic=semantic,
         feedback=None if auditing is None else auditing.feedback,
         circles=circles,
@@ -222,6 +247,7 @@ def _intake(settings: Settings, targets: Targets, *, phrased: bool) -> Intake:
         classes,
         routes(settings, classes),
         extra_headers=settings.exact.extra_headers,
+        rewrites=settings.prefix.rewrite,
         phrased=phrased,
     )
 
@@ -229,21 +255,19 @@ def _intake(settings: Settings, targets: Targets, *, phrased: bool) -> Intake:
 def _runner(
     settings: Settings,
     exact: ExactLayer,
+    lookups: Lookups,
     flights: Flights,
-    paraphrases: Paraphrases | None,
+    renderings: Renderings,
     auditing: Auditing | None,
-    clock: Clock,
-    events: EventSink,
+    surroundings: Surroundings,
 ) -> Runner:
-    renderings = Renderings(max_bytes=settings.stores.memory.max_bytes // RENDERINGS_SHARE)
-    advisers = None if auditing is None else auditing.advisers
     return Runner(
         exact,
-        Lookups(exact, renderings, clock=clock, paraphrases=paraphrases, respondents=advisers),
+        lookups,
         flights,
         renderings,
-        clock=clock,
-        events=events,
+        clock=surroundings.clock,
+        events=surroundings.events,
         max_wait_seconds=settings.single_flight.max_wait_seconds,
         audits=None if auditing is None else auditing.audits,
     )

@@ -1,33 +1,76 @@
 """From ``[upstreams]`` to model servers over HTTP. Needs the ``gateway`` extra."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from urllib.parse import urlsplit
+
 from stepwell.assembly.environment import secret_from
-from stepwell.assembly.house import Plan, key_rules
+from stepwell.assembly.house import Plan, Surroundings, key_rules
 from stepwell.assembly.settings_upstreams import Upstream as UpstreamTable
+from stepwell.assembly.steering import steered, wants_steering
 from stepwell.core.errors import ConfigError
-from stepwell.core.ports import EventSink
-from stepwell.engines.embedded import EngineAddress
+from stepwell.core.ports import EventSink, Upstream
 from stepwell.engines.http import HttpUpstream
 from stepwell.keys.cache_key import KeyScheme
+from stepwell.keys.canonical import Dialect
 from stepwell.pipeline.targets import Target, Targets
+from stepwell.policy.prompt_shape.reshaping import shape_identity
+from stepwell.prefix.placement.replicas import ReplicaName
+from stepwell.prefix.steering.servers import Replica
 
 
-def http_targets(plan: Plan, events: EventSink) -> Targets:
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """Where a model server is, and who it is."""
+
+    base_urls: tuple[str, ...]
+    api_key: str | None
+    identity: str
+
+
+def http_targets(plan: Plan, around: Surroundings) -> Targets:
     """Return the model servers of the settings, in their order.
 
     Raises:
         ConfigError: Names the upstream and the key.
     """
     tables = plan.settings.upstreams
-    return Targets([_target(name, table, plan, events) for name, table in tables.items()])
+    return Targets([_target(name, table, plan, around) for name, table in tables.items()])
 
 
-def _target(name: str, table: UpstreamTable, plan: Plan, events: EventSink) -> Target:
-    rules = key_rules(plan.settings, table.dialect)
-    base_url, api_key, identity = _address(name, table, plan.engine)
-    upstream = HttpUpstream(
+def _target(name: str, table: UpstreamTable, plan: Plan, around: Surroundings) -> Target:
+    dialect = table.dialect if table.engine is None else Dialect.ENGINE
+    rules = key_rules(plan.settings, dialect)
+    server = _server(name, table, plan)
+    identity = f"{server.identity} {table.revision}"
+    make = partial(_http, name, identity, table, server.api_key, around.events)
+    upstream: Upstream
+    if wants_steering(table):
+        replicas = [
+            Replica(ReplicaName(replica), make(url), make(_root(url)))
+            for replica, url in _named(server.base_urls).items()
+        ]
+        upstream = steered(name, identity, table, replicas, plan.secret, around)
+    else:
+        upstream = make(server.base_urls[0])
+    takes_callers_key = server.api_key is None and plan.settings.auth.mode != "keys"
+    shape = shape_identity(plan.settings.prefix.rewrite)
+    return Target(upstream, KeyScheme(f"{identity}{shape}", rules), table.models, takes_callers_key)
+
+
+def _http(
+    name: str,
+    identity: str,
+    table: UpstreamTable,
+    api_key: str | None,
+    events: EventSink,
+    base_url: str,
+) -> HttpUpstream:
+    return HttpUpstream(
         name,
         base_url,
-        identity=f"{identity} {table.revision}",
+        identity=identity,
         events=events,
         api_key=api_key,
         connect_timeout_seconds=table.connect_timeout_seconds,
@@ -35,21 +78,29 @@ def _target(name: str, table: UpstreamTable, plan: Plan, events: EventSink) -> T
         chunk_timeout_seconds=table.chunk_timeout_seconds,
         max_connections=table.max_connections,
     )
-    takes_callers_key = api_key is None and plan.settings.auth.mode != "keys"
-    return Target(upstream, KeyScheme(upstream.identity, rules), table.models, takes_callers_key)
 
 
-def _address(
-    name: str, table: UpstreamTable, engine: EngineAddress | None
-) -> tuple[str, str | None, str]:
-    """Return base URL, key and identity of an upstream."""
+def _server(name: str, table: UpstreamTable, plan: Plan) -> _Server:
     if table.kind == "embedded":
+        engine = plan.engine
         if engine is None:
             raise ConfigError(f"upstreams.{name} is the embedded model, which is not running.")
-        return engine.base_url, engine.api_key, engine.identity
-    if table.base_url is None:
-        raise ConfigError(f"upstreams.{name}.base_url is missing.")
+        return _Server((engine.base_url,), engine.api_key, engine.identity)
     api_key = None
     if table.api_key_env is not None:
         api_key = secret_from(table.api_key_env, setting=f"upstreams.{name}.api_key_env")
-    return table.base_url, api_key, table.base_url.rstrip("/")
+    if table.base_url is not None:
+        return _Server((table.base_url,), api_key, table.base_url.rstrip("/"))
+    # Not its addresses: with each replica that comes or goes all keys would be others.
+    return _Server(table.replicas, api_key, f"replicas of {name}")
+
+
+def _named(base_urls: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the addresses by what to call them: host and port, where that tells them apart."""
+    named = {urlsplit(url).netloc: url for url in base_urls}
+    return named if len(named) == len(base_urls) else {url: url for url in base_urls}
+
+
+def _root(base_url: str) -> str:
+    """Return where a server's own routes are, those that are not OpenAI's."""
+    return base_url.rstrip("/").removesuffix("/v1")

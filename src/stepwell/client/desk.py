@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stepwell.assembly.house import Plan, key_rules
+from stepwell.assembly.house import Plan, Surroundings, key_rules
 from stepwell.assembly.own_house import OwnHouse, open_own_house
 from stepwell.assembly.secret import secret_beside
 from stepwell.assembly.settings import Settings
 from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.names import Endpoint
-from stepwell.core.ports import EventSink, Headers, Upstream
+from stepwell.core.ports import Headers, Upstream
 from stepwell.gateway.auth import PassThrough
 from stepwell.gateway.replies import header_of
 from stepwell.keys.cache_key import KeyScheme
@@ -59,7 +59,7 @@ class Desk:
         """
         plan = Plan(settings, data_dir, secret_beside(data_dir))
 
-        def targets(plan: Plan, _events: EventSink) -> Targets:
+        def targets(plan: Plan, _: Surroundings) -> Targets:
             scheme = KeyScheme(upstream.identity, key_rules(plan.settings, Dialect.OPENAI))
             return Targets([Target(upstream, scheme)])
 

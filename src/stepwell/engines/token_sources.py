@@ -10,14 +10,14 @@ import asyncio
 import sys
 from array import array
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
 from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.kv import Tokens
 from stepwell.core.names import Endpoint
-from stepwell.core.ports import Call, Headers, Upstream
+from stepwell.core.ports import Call, Headers, Reply
 from stepwell.core.steering import TokensUnavailable
 
 _OK = 200
@@ -38,10 +38,20 @@ _CHAT_FIELDS: Final = (
 """What of a chat request changes its prompt; no server takes offence at those it does not know."""
 
 
+class Forwards(Protocol):
+    """The own routes of a server, beside those of OpenAI."""
+
+    async def forward(
+        self, method: str, path: str, query: str, headers: Headers, body: bytes
+    ) -> Reply:
+        """Send a request; see `stepwell.core.ports.Upstream.forward`."""
+        ...
+
+
 class VllmTokens:
     """Implements `TokenSource` by vLLM's ``/tokenize``."""
 
-    def __init__(self, server: Upstream, *, timeout_seconds: float) -> None:
+    def __init__(self, server: Forwards, *, timeout_seconds: float) -> None:
         """Ask ``server``, the root of a vLLM server, and wait no longer than that."""
         self._server = server
         self._timeout_seconds = timeout_seconds
@@ -65,7 +75,7 @@ class VllmTokens:
 class LlamaTokens:
     """Implements `TokenSource` by llama.cpp's ``/apply-template`` and ``/tokenize``."""
 
-    def __init__(self, server: Upstream, *, timeout_seconds: float) -> None:
+    def __init__(self, server: Forwards, *, timeout_seconds: float) -> None:
         """Ask ``server``, the root of a llama.cpp server, and wait no longer than that."""
         self._server = server
         self._timeout_seconds = timeout_seconds
@@ -146,7 +156,7 @@ async def _within(seconds: float, reading: Coroutine[object, object, Tokens]) ->
 
 
 async def _post(
-    server: Upstream, path: str, body: Mapping[str, Any], headers: Headers
+    server: Forwards, path: str, body: Mapping[str, Any], headers: Headers
 ) -> Mapping[str, Any]:
     sent = tuple(field for field in headers if field[0] == "authorization")
     fields = (*sent, ("content-type", "application/json"))

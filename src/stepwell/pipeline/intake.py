@@ -1,6 +1,6 @@
 """From a parsed request to a question: checked, classed, routed, named."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from stepwell.pipeline.targets import Target, Targets
 from stepwell.policy.bypass import bypass_reason
 from stepwell.policy.classes import RequestClass
 from stepwell.policy.classifier import classify
+from stepwell.policy.prompt_shape.reshaping import Rewrite, reshape
 from stepwell.policy.routing import ChosenClass, Route, choose_class
 from stepwell.wire.body import dump_body
 from stepwell.wire.controls import take_controls
@@ -47,6 +48,7 @@ class Intake:
         *,
         extra_headers: Sequence[str] = (),
         phrased: bool = False,
+        rewrites: Collection[Rewrite] = (),
     ) -> None:
         """Keep the tables.
 
@@ -57,11 +59,14 @@ class Intake:
             extra_headers: More header fields, in lower case, that are sent on. They may change
                 the answer, so they are part of the key.
             phrased: Whether there is a semantic layer, which looks for other words.
+            rewrites: What is done to prompts, so that they begin like the ones before. The key is
+                made of the request as it came.
         """
         self._targets = targets
         self._classes = classes
         self._routes = routes
         self._phrased = phrased
+        self._rewrites = frozenset(rewrites)
         self.keyed_headers = tuple(sorted({*KEYED_HEADERS, *extra_headers}))
 
     def take(
@@ -104,6 +109,7 @@ class Intake:
                 phrasing = target.scheme.phrasing(
                     namespace, endpoint, body, headers=keyed, query=query
                 )
+        reshaped = reshape(endpoint, body, self._rewrites)
         question = Question(
             endpoint=endpoint,
             model=body["model"],
@@ -118,10 +124,11 @@ class Intake:
             sources=controls.sources,
             tags=controls.tags,
             phrasing=phrasing,
+            reshaped=reshaped.what,
         )
         sent = keyed + _passed(headers, target)
-        plain_call = Call(endpoint, dump_body(body), sent, query, owner, key)
-        call = _asking_for_usage(plain_call, body, shape)
+        plain_call = Call(endpoint, dump_body(reshaped.body), sent, query, owner, key)
+        call = _asking_for_usage(plain_call, reshaped.body, shape)
         return Ask(question, target.upstream, call, plain_call)
 
 

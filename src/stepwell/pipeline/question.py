@@ -36,6 +36,8 @@ class Question:
     tags: tuple[str, ...] = ()
     phrasing: Phrasing | None = None
     """Its words, if answers to other words may be looked for."""
+    reshaped: tuple[str, ...] = ()
+    """What is done to the prompt before a model server reads it; for the trail."""
     may_be_repeat: bool = field(init=False, compare=False)
     """Whether the layers are asked at all; told once, as it is needed on the hot path."""
 

@@ -140,6 +140,7 @@ class Relay:
             key=self.question.key,
             trail=(
                 *trail_of(self.step.outcome),
+                *(f"prompt: {what}" for what in self.question.reshaped),
                 *(head.noted if self.leads else ()),
                 f"{self.question.upstream}: {head.status}",
             ),

@@ -23,6 +23,7 @@ class Answer:
     choices: tuple[tuple[str, ...], ...]
     finish_reason: str
     prompt_tokens: int
+    cached_tokens: int = 0
 
     @property
     def completion_tokens(self) -> int:
@@ -43,7 +44,7 @@ def answer_to(
     belongs to and that it is whole can be read from it. With ``text`` it is that; with ``words``,
     it is that many numbered words.
     """
-    prompt = _last_text(body.get("messages") or body.get("prompt") or body.get("input") or "")
+    prompt = last_text(body.get("messages") or body.get("prompt") or body.get("input") or "")
     asked = {name: body[name] for name in sorted(body) if name not in _HOW_NOT_WHAT}
     digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
     count = body.get("n") or 1
@@ -246,7 +247,7 @@ def _usage(answer: Answer) -> dict[str, Any]:
         "prompt_tokens": answer.prompt_tokens,
         "completion_tokens": answer.completion_tokens,
         "total_tokens": answer.prompt_tokens + answer.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
     }
 
 
@@ -286,14 +287,14 @@ def _responses_events(answer: Answer) -> Iterator[dict[str, Any]]:
     yield {"type": f"response.{_responses_status(answer)}", "response": responses_json(answer)}
 
 
-def _last_text(prompt: object) -> str:
+def last_text(prompt: object) -> str:
     """Return the last text in a prompt of any of OpenAI's shapes."""
     if isinstance(prompt, str):
         return prompt
     if isinstance(prompt, list) and prompt:
-        return _last_text(prompt[-1])
+        return last_text(prompt[-1])
     if isinstance(prompt, dict):
-        return _last_text(prompt.get("content") or prompt.get("text") or "")
+        return last_text(prompt.get("content") or prompt.get("text") or "")
     return str(prompt) if prompt else ""
 
 

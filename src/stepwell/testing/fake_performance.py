@@ -3,12 +3,14 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
 from stepwell.testing import fake_answers
 from stepwell.testing.fake_answers import WRITERS, Writer
 from stepwell.testing.fake_connection import Connection, Received
+from stepwell.testing.fake_prefixes import FakePrefixCache, ids_of, words_of
 from stepwell.testing.fake_script import Fault, Script
 
 
@@ -16,13 +18,19 @@ class Performance:
     """Writes the answer to one request on its connection."""
 
     def __init__(
-        self, received: Received, script: Script, connection: Connection, number: int
+        self,
+        received: Received,
+        script: Script,
+        connection: Connection,
+        number: int,
+        prefixes: FakePrefixCache | None = None,
     ) -> None:
         """Answer ``received``, which is the server's ``number``th request."""
         self._received = received
         self._script = script
         self._connection = connection
         self._number = number
+        self._prefixes = prefixes
 
     async def run(self, models: list[str]) -> None:
         """Give the answer; ``models`` are those to be listed."""
@@ -50,6 +58,8 @@ class Performance:
             await self._json(fake_answers.embeddings_json(received.json()))
         elif received.method == "POST" and operation in WRITERS:
             await self._generate(WRITERS[operation], received.json())
+        elif self._prefixes is not None and (own := _OWN_ROUTES.get(received.path)) is not None:
+            await self._json(own(received.json()))
         else:
             await self._error(404, f"Unknown request: {received.method} {received.path}")
 
@@ -64,6 +74,9 @@ class Performance:
             text=None if script.say is None else script.say(body),
             finish_reason=script.finish_reason,
         )
+        if self._prefixes is not None:
+            tokens, cached = self._prefixes.read(body)
+            answer = replace(answer, prompt_tokens=tokens, cached_tokens=cached)
         if not body.get("stream"):
             await self._json(writer.whole(answer))
             return
@@ -151,6 +164,19 @@ class Performance:
         if self._script.retry_after_seconds is not None:
             lines.append(f"retry-after: {self._script.retry_after_seconds}")
         return "\r\n".join((*lines, "", "")).encode()
+
+
+def _tokenize(body: dict[str, Any]) -> dict[str, Any]:
+    """Answer as vLLM does for ``messages``, and llama.cpp for ``content``."""
+    words = body["content"].split() if "content" in body else words_of(body)
+    return {"tokens": ids_of(words), "count": len(words)}
+
+
+def _apply_template(body: dict[str, Any]) -> dict[str, Any]:
+    return {"prompt": " ".join(words_of(body))}
+
+
+_OWN_ROUTES = {"/tokenize": _tokenize, "/apply-template": _apply_template}
 
 
 def _dump(value: dict[str, Any]) -> bytes:

@@ -25,6 +25,7 @@ from typing import Self
 
 from stepwell.testing.fake_connection import Connection, Received
 from stepwell.testing.fake_performance import Performance
+from stepwell.testing.fake_prefixes import FakePrefixCache
 from stepwell.testing.fake_script import SCRIPTS, Fault, Script
 
 __all__ = ["SCRIPTS", "FakeUpstream", "Fault", "Received", "Script"]
@@ -40,8 +41,14 @@ class FakeUpstream:
         call_count: Requests since the start.
     """
 
-    def __init__(self, *, port: int = 0) -> None:
-        """Prepare to serve on ``port``; 0 takes a free one."""
+    def __init__(self, *, port: int = 0, prefixes: FakePrefixCache | None = None) -> None:
+        """Prepare to serve.
+
+        Args:
+            port: 0 takes a free one.
+            prefixes: Lets it report cached tokens, and name the tokens of prompts.
+        """
+        self._prefixes = prefixes
         self.scripts = dict(SCRIPTS)
         self.queue: deque[Script] = deque()
         self.calls: deque[Received] = deque(maxlen=1_000)
@@ -92,7 +99,8 @@ class FakeUpstream:
             await script.hold.wait()
         if script.head_delay_seconds:
             await asyncio.sleep(script.head_delay_seconds)
-        await Performance(received, script, connection, number).run(list(self.scripts))
+        performance = Performance(received, script, connection, number, self._prefixes)
+        await performance.run(list(self.scripts))
 
     def _script_for(self, received: Received) -> Script:
         try:

@@ -1,0 +1,125 @@
+"""From ``[upstreams.NAME.prefix]`` to a model server whose prefix cache is looked after."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from stepwell.assembly.house import Surroundings
+from stepwell.assembly.settings_upstreams import Upstream as UpstreamTable
+from stepwell.core.kv import KvScope
+from stepwell.core.names import Namespace
+from stepwell.core.steering import TokenSource
+from stepwell.engines.token_sources import LlamaTokens, VllmTokens
+from stepwell.prefix.placement.replicas import Condition, ReplicaName
+from stepwell.prefix.placement.residency import Residency, Room
+from stepwell.prefix.placement.router import Router
+from stepwell.prefix.placement.salt import cache_salt
+from stepwell.prefix.steering.placing import Knowledge, Placing
+from stepwell.prefix.steering.prompts import Prompts
+from stepwell.prefix.steering.servers import Replica, Replicas, Roots
+from stepwell.prefix.steering.shaping import (
+    Salted,
+    Shape,
+    Shaping,
+    with_breakpoints,
+    with_prompt_cache_key,
+)
+from stepwell.prefix.steering.steered import SteeredUpstream
+from stepwell.telemetry import catalogue
+
+MakeSalt = Callable[[Namespace | None], str]
+"""Returns a tenant's salt."""
+
+SALTING = frozenset({"vllm", "sglang"})
+"""Engines that know ``cache_salt``."""
+
+DRAINING = "draining"
+"""Value of the source `replica_source` while a replica is to have no new work."""
+
+
+def replica_source(upstream: str, replica: str) -> str:
+    """Return the name of the source whose value says what the operator wants of a replica."""
+    return f"replica:{upstream}/{replica}"
+
+
+def wants_steering(table: UpstreamTable) -> bool:
+    """Return whether there is anything to do for the server's prefix cache."""
+    prefix = table.prefix
+    return bool(table.replicas or table.engine or prefix.prompt_cache_key or prefix.cache_control)
+
+
+def steered(
+    name: str,
+    identity: str,
+    table: UpstreamTable,
+    servers: Sequence[Replica],
+    secret: bytes,
+    around: Surroundings,
+) -> SteeredUpstream:
+    """Return an upstream over ``servers``.
+
+    Args:
+        name: Name in the settings.
+        identity: What makes its answers its own.
+        table: What is wanted.
+        servers: At least one.
+        secret: What salts are made with.
+        around: The rest of the house.
+    """
+    salt = None
+    if table.engine in SALTING and table.prefix.salt == "tenant":
+        salt = partial(cache_salt, secret, name)
+    known = _knowledge(table, servers, salt)
+    replicas = Replicas(
+        name,
+        servers,
+        known.loads,
+        clock=around.clock,
+        is_draining=lambda one: around.said_by_operator(replica_source(name, one)) == DRAINING,
+        on_lost=known.forget,
+    )
+    for server in servers:
+        ready = partial(_readiness, replicas, server.name)
+        around.gauges.watch(catalogue.REPLICAS_READY, ready, name, server.name)
+    return SteeredUpstream(
+        name,
+        identity,
+        replicas,
+        Placing(name, known, hints=around.hints, events=around.events),
+        prompts=Prompts(_token_source(table, Roots(replicas))),
+        shaping=Shaping(tuple(_shapes(table, salt))),
+    )
+
+
+def _knowledge(
+    table: UpstreamTable, servers: Sequence[Replica], salt: MakeSalt | None
+) -> Knowledge:
+    def salt_of(scope: KvScope) -> str | None:
+        return None if salt is None else salt(scope.tenant)
+
+    room = Room(table.prefix.replica_tokens, table.prefix.block_tokens)
+    residency = Residency({server.name: room for server in servers}, salt_of=salt_of)
+    return Knowledge(residency, Router(residency))
+
+
+def _readiness(replicas: Replicas, name: ReplicaName) -> float:
+    return float(replicas.condition(name) is Condition.READY)
+
+
+def _shapes(table: UpstreamTable, salt: MakeSalt | None) -> Iterator[Shape]:
+    if salt is not None:
+        yield Salted(salt)
+    if table.prefix.prompt_cache_key:
+        yield with_prompt_cache_key
+    if table.prefix.cache_control:
+        yield with_breakpoints
+
+
+def _token_source(table: UpstreamTable, root: Roots) -> TokenSource | None:
+    timeout_seconds = table.prefix.token_timeout_seconds
+    match table.engine:
+        case "vllm":
+            return VllmTokens(root, timeout_seconds=timeout_seconds)
+        case "llamacpp":
+            return LlamaTokens(root, timeout_seconds=timeout_seconds)
+        case _:
+            return None

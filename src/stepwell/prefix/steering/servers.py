@@ -1,0 +1,142 @@
+"""The replicas of an upstream: which there are, how they are, and any one of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stepwell.core.clock import Clock
+from stepwell.core.errors import UpstreamUnreachable
+from stepwell.core.ports import Headers, Reply, Upstream
+from stepwell.prefix.placement.replicas import Condition, Loads, ReplicaName, ReplicaState
+from stepwell.prefix.steering.health import Health
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to a server; see `Upstream.forward`."""
+
+    method: str
+    path: str
+    query: str
+    headers: Headers
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One server of several that have the same model."""
+
+    name: ReplicaName
+    upstream: Upstream
+    """Where its OpenAI operations are."""
+    root: Upstream
+    """Where its own routes are."""
+    health: Health = field(default_factory=Health)
+
+
+class Replicas:
+    """All replicas of an upstream. One event loop; not thread-safe."""
+
+    def __init__(
+        self,
+        name: str,
+        replicas: Sequence[Replica],
+        loads: Loads,
+        *,
+        clock: Clock,
+        is_draining: Callable[[ReplicaName], bool],
+        on_lost: Callable[[ReplicaName], None],
+    ) -> None:
+        """Look after ``replicas``.
+
+        Args:
+            name: Of the upstream, in the settings.
+            replicas: At least one.
+            loads: What is in flight at each.
+            clock: The time.
+            is_draining: Whether the operator wants a replica to have no new work.
+            on_lost: Hears of a replica that cannot be reached, and may thus be another one when it
+                is there again.
+        """
+        self._name = name
+        self._replicas: Mapping[ReplicaName, Replica] = {one.name: one for one in replicas}
+        self._loads = loads
+        self._clock = clock
+        self._is_draining = is_draining
+        self._on_lost = on_lost
+
+    def __getitem__(self, name: ReplicaName) -> Replica:
+        return self._replicas[name]
+
+    def condition(self, name: ReplicaName) -> Condition:
+        """Return whether a replica may be given work."""
+        health = self._replicas[name].health
+        return health.condition(self._clock.monotonic(), draining=self._is_draining(name))
+
+    def states(self, *, without: frozenset[ReplicaName] = frozenset()) -> Sequence[ReplicaState]:
+        """Return how each replica is, but for some that were tried already.
+
+        Where none is ready, all count as ready: what is believed of them may be wrong, and a
+        request that fails is worse than one that is tried in vain.
+        """
+        states = [
+            ReplicaState(name, self._loads.of(name), self.condition(name))
+            for name in self._replicas
+            if name not in without
+        ]
+        if any(state.condition is Condition.READY for state in states):
+            return states
+        return [ReplicaState(state.name, state.load) for state in states]
+
+    def tried(self, replica: Replica) -> None:
+        """Note that a call goes to a replica."""
+        replica.health.tried(self._clock.monotonic())
+
+    def failed(self, replica: Replica) -> None:
+        """Note that a replica says that it is not ready."""
+        replica.health.failed(self._clock.monotonic())
+
+    def lost(self, replica: Replica) -> None:
+        """Note that a replica cannot be reached."""
+        self.failed(replica)
+        self._on_lost(replica.name)
+
+    async def forward(self, request: Request, at: Callable[[Replica], Upstream]) -> Reply:
+        """Send a request to the replica that has least to do, or to the next that can be reached.
+
+        Raises:
+            UpstreamError: As `Upstream.forward`.
+        """
+        states = [state for state in self.states() if state.condition is Condition.READY]
+        for state in sorted(states, key=lambda state: state.load):
+            replica = self._replicas[state.name]
+            self.tried(replica)
+            try:
+                reply = await at(replica).forward(
+                    request.method, request.path, request.query, request.headers, request.body
+                )
+            except UpstreamUnreachable:
+                self.lost(replica)
+            else:
+                replica.health.worked()
+                return reply
+        raise UpstreamUnreachable(f"{self._name} cannot be reached", upstream=self._name)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for replica in self._replicas.values():
+            await replica.upstream.aclose()
+            await replica.root.aclose()
+
+
+class Roots:
+    """The own routes of whichever replica can be reached."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    async def forward(
+        self, method: str, path: str, query: str, headers: Headers, body: bytes
+    ) -> Reply:
+        """Send a request; see `Upstream.forward`."""
+        request = Request(method, path, query, headers, body)
+        return await self._replicas.forward(request, lambda replica: replica.root)

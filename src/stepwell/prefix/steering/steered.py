@@ -1,0 +1,174 @@
+"""A model server of several replicas, or of one whose prefix cache is looked after."""
+
+from collections.abc import AsyncIterator
+
+from stepwell.core.errors import UpstreamUnreachable
+from stepwell.core.ports import Call, Headers, Reply
+from stepwell.prefix.placement.replicas import ReplicaName
+from stepwell.prefix.steering.placing import Placement, Placing
+from stepwell.prefix.steering.prompts import Prompts
+from stepwell.prefix.steering.servers import Replicas, Request
+from stepwell.prefix.steering.shaping import Shaping
+from stepwell.prefix.steering.tail import Tail
+
+_OK = 200
+_BUSY = 429
+_NOT_READY = frozenset({502, 503})
+"""What a server says that is starting, or a proxy whose server is gone."""
+
+
+class SteeredUpstream:
+    """Implements `stepwell.core.ports.Upstream` over replicas, each an upstream itself.
+
+    A call goes to the replica that probably has most of its prompt's KV and not too much to do. One
+    that cannot be reached, or says that it is not ready, costs a try of the next one, as long as
+    nothing of a reply has come.
+
+    Safe for many tasks on one event loop.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        identity: str,
+        replicas: Replicas,
+        placing: Placing,
+        *,
+        prompts: Prompts,
+        shaping: Shaping,
+    ) -> None:
+        """Put the parts together.
+
+        Args:
+            name: Name in the settings; a metric label.
+            identity: What makes its answers its own.
+            replicas: Where calls can go.
+            placing: Chooses among them.
+            prompts: Reads what a call begins with.
+            shaping: What is added to calls.
+        """
+        self._name = name
+        self._identity = identity
+        self._replicas = replicas
+        self._placing = placing
+        self._prompts = prompts
+        self._shaping = shaping
+
+    @property
+    def name(self) -> str:
+        """Name in the settings; a metric label."""
+        return self._name
+
+    @property
+    def identity(self) -> str:
+        """What makes its answers its own."""
+        return self._identity
+
+    async def send(self, call: Call) -> Reply:
+        """Send ``call`` where it is best placed, and return when the reply's head is there.
+
+        Raises:
+            UpstreamUnreachable: No replica can be reached.
+            UpstreamTimeout: No head in time.
+            UpstreamBroken: The connection broke after the request was sent.
+        """
+        near = self._placing.near(call)
+        prompt = await self._prompts.read(call)
+        shaped = self._shaping.apply(call)
+        tried: frozenset[ReplicaName] = frozenset()
+        while True:
+            states = self._replicas.states(without=tried)
+            placement = self._placing.place(call, prompt, states, near)
+            if placement is None:
+                raise UpstreamUnreachable(f"{self._name} has no replica", upstream=self._name)
+            tried |= {placement.choice.replica}
+            reply = await self._try(placement, shaped, is_last=len(states) == 1)
+            if reply is not None:
+                return reply
+
+    async def forward(
+        self, method: str, path: str, query: str, headers: Headers, body: bytes
+    ) -> Reply:
+        """Send any other request to the replica that has least to do.
+
+        Raises:
+            UpstreamError: As `send`.
+        """
+        request = Request(method, path, query, headers, body)
+        return await self._replicas.forward(request, lambda replica: replica.upstream)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._replicas.aclose()
+
+    async def _try(self, placement: Placement, call: Call, *, is_last: bool) -> Reply | None:
+        """Return the reply of a replica; ``None`` if another one is to be tried."""
+        replica = self._replicas[placement.choice.replica]
+        self._replicas.tried(replica)
+        try:
+            reply = await replica.upstream.send(call)
+        except UpstreamUnreachable:
+            placement.ended(None)
+            self._replicas.lost(replica)
+            if is_last:
+                raise
+            return None
+        except BaseException:
+            placement.ended(None)
+            raise
+        if reply.status in _NOT_READY:
+            self._replicas.failed(replica)
+        else:
+            replica.health.worked()
+        if is_last or (reply.status not in _NOT_READY and reply.status != _BUSY):
+            return SteeredReply(reply, placement)
+        placement.ended(None)
+        await reply.aclose()
+        return None
+
+
+class SteeredReply:
+    """Implements `Reply` and `SupportsNotes`: tells its placement how the answer goes."""
+
+    __slots__ = ("_is_whole", "_placement", "_reply", "_tail")
+
+    def __init__(self, reply: Reply, placement: Placement) -> None:
+        self._reply = reply
+        self._placement = placement
+        self._tail = Tail()
+        self._is_whole = False
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+        return self._reply.status
+
+    @property
+    def headers(self) -> Headers:
+        """End-to-end fields of the reply."""
+        return self._reply.headers
+
+    @property
+    def noted(self) -> tuple[str, ...]:
+        """What was foretold, for the trail."""
+        return (self._placement.noted,)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives. Raises as the replica's reply does."""
+        if self.status != _OK:
+            async for chunk in self._reply.chunks():
+                yield chunk
+            return
+        has_begun = False
+        async for chunk in self._reply.chunks():
+            if not has_begun:
+                has_begun = True
+                self._placement.began()
+            self._tail.feed(chunk)
+            yield chunk
+        self._is_whole = True
+
+    async def aclose(self) -> None:
+        """Release the connection."""
+        self._placement.ended(self._tail.usage() if self._is_whole else None)
+        await self._reply.aclose()

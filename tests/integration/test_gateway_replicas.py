@@ -1,0 +1,190 @@
+"""A gateway in front of several replicas of one model server."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.gateway import Answer, Gateway, running_gateway
+
+from stepwell.testing.fake_prefixes import FakePrefixCache
+from stepwell.testing.fake_upstream import FakeUpstream, Fault, Script
+
+SYSTEM = " ".join(f"rule{number}" for number in range(300))
+
+
+@dataclass
+class Fleet:
+    """A gateway and its replicas."""
+
+    gateway: Gateway
+    replicas: list[FakeUpstream]
+
+    async def say(self, *texts: str, key: str = "sk-a", **fields: Any) -> Answer:
+        """Ask a conversation of the user's and the model's turns."""
+        turns = [
+            {"role": "assistant" if number % 2 else "user", "content": text}
+            for number, text in enumerate(texts)
+        ]
+        body = {"model": "m", "messages": [{"role": "system", "content": SYSTEM}, *turns], **fields}
+        return await self.gateway.post(body, key=key)
+
+    @property
+    def calls(self) -> list[int]:
+        """How many answers each replica was asked for."""
+        return [
+            sum(call.path == "/v1/chat/completions" for call in replica.calls)
+            for replica in self.replicas
+        ]
+
+    async def metric(self, name: str, **labels: str) -> float:
+        """Return the sum of a metric's series that have these labels."""
+        page = (await self.gateway.get("/metrics")).body.decode()
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        return sum(
+            float(line.rpartition(" ")[2])
+            for line in page.splitlines()
+            if line.startswith(name + "{") and all(part in line for part in wanted)
+        )
+
+
+@contextlib.asynccontextmanager
+async def fleet(tmp_path: Path, count: int = 2, **table: Any) -> AsyncIterator[Fleet]:
+    async with contextlib.AsyncExitStack() as stack:
+        replicas = [
+            await stack.enter_async_context(FakeUpstream(prefixes=FakePrefixCache()))
+            for _ in range(count)
+        ]
+        upstream = {"replicas": [replica.base_url for replica in replicas], **table}
+        gateway = await stack.enter_async_context(
+            running_gateway(tmp_path / "data", "", {"upstreams": {"llm": upstream}})
+        )
+        yield Fleet(gateway, replicas)
+
+
+@pytest.mark.parametrize("engine", [None, "vllm", "llamacpp"])
+async def test_a_conversation_stays_where_its_prefix_is(tmp_path: Path, engine: str | None) -> None:
+    async with fleet(tmp_path, 3, **({} if engine is None else {"engine": engine})) as fleet_:
+        texts = ["Hello there, how are you?"]
+        for turn in range(4):
+            answer = await fleet_.say(*texts)
+            assert answer.status == 200
+            texts += [f"Fine, thanks, for the {turn}th time.", f"And what about {turn}?"]
+        assert sorted(fleet_.calls) == [0, 0, 4]
+        foretold = await fleet_.metric("stepwell_prefix_foretold_tokens_total", kind="foretold")
+        cached = await fleet_.metric("stepwell_prefix_foretold_tokens_total", kind="cached")
+        assert cached > 900
+        assert 0.9 * cached <= foretold <= 1.05 * cached
+        assert await fleet_.metric("stepwell_replica_requests_total") == 4
+
+
+async def test_each_replica_gets_a_part_of_what_is_new(tmp_path: Path) -> None:
+    async with fleet(tmp_path, 2) as fleet_:
+        body = {"model": "m"}
+        for number in range(24):
+            content = (
+                f"{number} is the first word of this prompt, which nobody has asked before. " * 9
+            )
+            await fleet_.gateway.post({**body, "messages": [{"role": "user", "content": content}]})
+        assert min(fleet_.calls) >= 5
+        assert sum(fleet_.calls) == 24
+
+
+async def test_a_replica_that_is_gone_is_passed_over(tmp_path: Path) -> None:
+    """No request fails; when it is back, it gets work again."""
+    async with fleet(tmp_path, 2) as fleet_:
+        await fleet_.say("one")
+        holder = fleet_.calls.index(1)
+        gone = fleet_.replicas[holder]
+        await gone.__aexit__()
+        answers = await asyncio.gather(*[fleet_.say(f"question {number}") for number in range(8)])
+        assert [answer.status for answer in answers] == [200] * 8
+        assert fleet_.calls[1 - holder] == 8
+        await gone.__aenter__()
+        await fleet_.replicas[1 - holder].__aexit__()
+        assert (await fleet_.say("one more")).status == 200
+        assert fleet_.calls[holder] == 2
+
+
+async def test_all_gone_is_an_error_that_says_so(tmp_path: Path) -> None:
+    async with fleet(tmp_path, 2) as fleet_:
+        for replica in fleet_.replicas:
+            await replica.__aexit__()
+        answer = await fleet_.say("anybody?")
+        assert answer.status == 502
+        for replica in fleet_.replicas:
+            await replica.__aenter__()
+        # Though both are believed to be down: the request is worth a try.
+        assert (await fleet_.say("anybody?")).status == 200
+
+
+@pytest.mark.parametrize("status", [429, 502, 503])
+async def test_one_that_is_not_ready_costs_a_try(tmp_path: Path, status: int) -> None:
+    async with fleet(tmp_path, 2) as fleet_:
+        await fleet_.say("one")
+        holder = fleet_.calls.index(1)
+        fleet_.replicas[holder].scripts["m"] = Script(status=status)
+        assert (await fleet_.say("two")).status == 200
+        assert fleet_.calls[1 - holder] == 1
+        other = fleet_.replicas[1 - holder]
+        other.scripts["m"] = Script(status=status)
+        assert (await fleet_.say("three")).status == status
+
+
+async def test_an_error_of_the_request_is_not_tried_elsewhere(tmp_path: Path) -> None:
+    async with fleet(tmp_path, 2) as fleet_:
+        for replica in fleet_.replicas:
+            replica.scripts["m"] = Script(status=400)
+        assert (await fleet_.say("one")).status == 400
+        assert sum(fleet_.calls) == 1
+
+
+async def test_one_that_dies_in_the_middle_of_a_stream(tmp_path: Path) -> None:
+    """What was handed on cannot be taken back: the stream ends with an error, and nothing more."""
+    async with fleet(tmp_path, 2) as fleet_:
+        for replica in fleet_.replicas:
+            replica.scripts["m"] = Script(fault=Fault.RESET, after_events=2)
+        answer = await fleet_.say("one", stream=True)
+        assert answer.status == 200
+        assert b'"error"' in answer.body
+        assert sum(fleet_.calls) == 1
+
+
+class TestSalts:
+    async def test_each_tenant_has_its_own_that_no_client_chooses(self, tmp_path: Path) -> None:
+        async with fleet(tmp_path, 1, engine="vllm") as fleet_:
+            await fleet_.say("one", key="sk-alice")
+            await fleet_.say("two", key="sk-alice", cache_salt="bob's?")
+            await fleet_.say("three", key="sk-bob")
+            salts = [
+                call.json()["cache_salt"]
+                for call in fleet_.replicas[0].calls
+                if call.path == "/v1/chat/completions"
+            ]
+            assert salts[0] == salts[1] != salts[2]
+            cached = await fleet_.metric("stepwell_prefix_foretold_tokens_total", kind="cached")
+            # Alice's second request alone meets a prefix: hers.
+            assert 250 < cached < 350
+
+    async def test_off_means_that_all_share(self, tmp_path: Path) -> None:
+        table = {"engine": "vllm", "prefix": {"salt": "off"}}
+        async with fleet(tmp_path, 1, **table) as fleet_:
+            await fleet_.say("one", key="sk-alice")
+            await fleet_.say("two", key="sk-bob")
+            for call in fleet_.replicas[0].calls:
+                assert "cache_salt" not in call.json()
+            cached = await fleet_.metric("stepwell_prefix_foretold_tokens_total", kind="cached")
+            assert cached > 250
+
+
+async def test_a_server_without_the_routes_is_read_as_text(tmp_path: Path) -> None:
+    """What it says is an engine has no tokenizer's route: nothing fails."""
+    async with FakeUpstream() as plain:
+        settings = {"upstreams": {"llm": {"base_url": plain.base_url, "engine": "llamacpp"}}}
+        async with running_gateway(tmp_path / "data", "", settings) as gateway:
+            answer = await gateway.ask("Hello?")
+            assert answer.status == 200
+            assert (await gateway.ask("Hello?")).cache_status.startswith("stepwell; hit")

@@ -1,0 +1,107 @@
+"""Tokens of prompts, from servers that are well and from others."""
+
+from array import array
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+import pytest
+
+from stepwell.core.names import Endpoint
+from stepwell.core.ports import Call
+from stepwell.core.steering import TokenSource, TokensUnavailable
+from stepwell.engines.http import HttpUpstream
+from stepwell.engines.token_sources import LlamaTokens, VllmTokens, tokens_of
+from stepwell.telemetry.meters import Meters
+from stepwell.testing.fake_prefixes import FakePrefixCache, ids_of
+from stepwell.testing.fake_upstream import FakeUpstream, Script
+
+WORDS = ["<system>", "Be", "brief.", "<user>", "Hi", "there!", "<assistant>"]
+CHAT: dict[str, Any] = {
+    "model": "m",
+    "messages": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi there!"},
+    ],
+    "temperature": 0,
+}
+
+
+def call(endpoint: Endpoint = Endpoint.CHAT, **body: Any) -> Call:
+    return Call(endpoint, orjson.dumps(body), (("authorization", "Bearer sk-a"), ("x", "y")))
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeUpstream]:
+    async with FakeUpstream(prefixes=FakePrefixCache()) as upstream:
+        yield upstream
+
+
+@pytest.fixture(params=[VllmTokens, LlamaTokens])
+async def source(
+    request: pytest.FixtureRequest, server: FakeUpstream
+) -> AsyncIterator[TokenSource]:
+    root = HttpUpstream("llm", server.base_url.removesuffix("/v1"), identity="i", events=Meters())
+    yield request.param(root, timeout_seconds=0.3)
+    await root.aclose()
+
+
+async def test_of_a_conversation(source: TokenSource, server: FakeUpstream) -> None:
+    assert await source.tokens(call(**CHAT)) == tokens_of(ids_of(WORDS))
+    for asked in server.calls:
+        assert ("authorization", "Bearer sk-a") in asked.headers
+        assert "temperature" not in asked.json()
+
+
+async def test_of_a_text(source: TokenSource, server: FakeUpstream) -> None:
+    tokens = await source.tokens(call(Endpoint.COMPLETIONS, model="m", prompt="once upon a time"))
+    assert tokens == tokens_of(ids_of(["once", "upon", "a", "time"]))
+
+
+@pytest.mark.parametrize("prompt", [[1, 2, 70_000], [[1, 2, 70_000]]])
+async def test_given_as_tokens(source: TokenSource, server: FakeUpstream, prompt: Any) -> None:
+    tokens = await source.tokens(call(Endpoint.COMPLETIONS, model="m", prompt=prompt))
+    assert list(array("i", tokens)) == [1, 2, 70_000]
+    assert server.call_count == 0
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "body"),
+    [
+        (Endpoint.RESPONSES, {"input": "Hi"}),
+        (Endpoint.COMPLETIONS, {"prompt": ["one", "two"]}),
+        (Endpoint.COMPLETIONS, {"prompt": None}),
+        (Endpoint.COMPLETIONS, {"prompt": [1, 2**40]}),
+        (Endpoint.COMPLETIONS, {"prompt": [1, "two"]}),
+    ],
+)
+async def test_not_of_what_has_no_single_prompt(
+    source: TokenSource, endpoint: Endpoint, body: dict[str, Any]
+) -> None:
+    with pytest.raises(TokensUnavailable):
+        await source.tokens(call(endpoint, **body))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        Script(status=404),
+        Script(status=500),
+        Script(html=True),
+        Script(head_delay_seconds=5),
+    ],
+)
+async def test_a_server_that_does_not_say(
+    source: TokenSource, server: FakeUpstream, script: Script
+) -> None:
+    server.scripts["m"] = server.scripts["None"] = script
+    server.queue.extend([script] * 3)
+    with pytest.raises(TokensUnavailable):
+        await source.tokens(call(**CHAT))
+
+
+async def test_a_server_that_is_gone(source: TokenSource, server: FakeUpstream) -> None:
+    await server.__aexit__()
+    with pytest.raises(TokensUnavailable):
+        await source.tokens(call(**CHAT))
+    await server.__aenter__()
