@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import importlib.util
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 import msgspec
@@ -23,6 +23,9 @@ class WeightsDigest:
     path: str
     size_bytes: int
     mtime_ns: int
+    ctime_ns: int
+    """Set by the kernel alone. Images often give all files one time of change, so that two
+    versions of a model would look alike."""
     sha256: str
 
 
@@ -46,19 +49,18 @@ def find_weights(package: str = WEIGHTS_PACKAGE) -> Path:
 def digest_of(weights: Path, cache: Path) -> str:
     """Return the SHA-256 of ``weights`` in hex, remembered in the file ``cache``.
 
-    Reads the weights only when path, size or time of change differ from what is remembered.
+    Reads the weights only when path, size or a time of change differ from what is remembered.
     A cache that is damaged or cannot be written costs a reading at each start, no more.
     """
     path = weights.resolve()
     status = path.stat()
+    seen = (str(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     remembered = _remembered(cache)
-    if remembered is not None:
-        known = (remembered.path, remembered.size_bytes, remembered.mtime_ns)
-        if known == (str(path), status.st_size, status.st_mtime_ns):
-            return remembered.sha256
+    if remembered is not None and seen == astuple(remembered)[:-1]:
+        return remembered.sha256
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    _remember(cache, WeightsDigest(str(path), status.st_size, status.st_mtime_ns, sha256))
+    _remember(cache, WeightsDigest(*seen, sha256))
     return sha256
 
 

@@ -141,6 +141,10 @@ class BlockFiles:
         self._counting.written(WriteOutcome.WRITTEN, len(block.payload))
         return WriteOutcome.WRITTEN
 
+    def discard(self, scope_digest: bytes, block: BlockId) -> None:
+        """Remove a block that turned out to be of no use; nothing if that cannot be done."""
+        self._room.remove(self._folder.path(scope_digest, block))
+
     def note_use(self, scope_digest: bytes, blocks: Iterable[BlockId]) -> None:
         """Keep blocks from leaving soon whose keys and values were used without being read here.
 
