@@ -20,8 +20,21 @@ RULES = st.sets(st.sampled_from(Rewrite))
 
 FRAGMENTS = st.sampled_from(
     [
-        *("Current time: 10:00", "Today is 2026-03-02", "Session ID: a1", "Request #7", "Now: 9:00"),
-        *("Tokens used: 5 / 9", "今天是2026年3月2日", "当前时间：9点", "Be kind", "You are X", "你好"),
+        *(
+            "Current time: 10:00",
+            "Today is 2026-03-02",
+            "Session ID: a1",
+            "Request #7",
+            "Now: 9:00",
+        ),
+        *(
+            "Tokens used: 5 / 9",
+            "今天是2026年3月2日",
+            "当前时间：9点",
+            "Be kind",
+            "You are X",
+            "你好",
+        ),
         *(".", ". ", "。", ":", " ", "  ", "\t", "\n", "\n\n", "\r\n", "\r", "- ", "**", "    "),
         *("`", "```", "```\n", "~~~\n", "[From the system prompt: ", "{", '"a": 1', "}", "[1] "),
         *("<document>", "</document>", "<think>", "</think>", "a", "7", "2026-", "\x0c", "\u2028"),

@@ -79,7 +79,9 @@ def documents(number: int) -> Body:
 
 
 def names(number: int) -> Body:
-    return request(number, f"The user's name is {('Ada', 'Bo', 'Cy')[number % 3]}{number}.\n{RULES}")
+    return request(
+        number, f"The user's name is {('Ada', 'Bo', 'Cy')[number % 3]}{number}.\n{RULES}"
+    )
 
 
 def thoughts(number: int) -> Body:
@@ -109,4 +111,6 @@ def logged(make: Callable[[int], Body], requests: int, **known: Any) -> Iterator
 
 def lines(make: Callable[[int], Body], requests: int) -> str:
     """The log itself."""
-    return "".join(json.dumps({"body": make(n)}, ensure_ascii=False) + "\n" for n in range(requests))
+    return "".join(
+        json.dumps({"body": make(n)}, ensure_ascii=False) + "\n" for n in range(requests)
+    )

@@ -30,19 +30,39 @@ def rewritten(body: Body, *rules: Rewrite, endpoint: Endpoint = Endpoint.CHAT) -
 @pytest.mark.parametrize(
     ("system", "left", "moved"),
     [
-        ("Current time: 2026-03-02 09:00:00\nBe kind.", "Be kind.", "Current time: 2026-03-02 09:00:00"),
-        ("You are X. Current date: 2026-03-02. Be brief.", "You are X. Be brief.", "Current date: 2026-03-02"),
-        ("# A\n\nThe current time is 15:00 EST.\n\nBe kind", "# A\n\nBe kind", "The current time is 15:00 EST"),
+        (
+            "Current time: 2026-03-02 09:00:00\nBe kind.",
+            "Be kind.",
+            "Current time: 2026-03-02 09:00:00",
+        ),
+        (
+            "You are X. Current date: 2026-03-02. Be brief.",
+            "You are X. Be brief.",
+            "Current date: 2026-03-02",
+        ),
+        (
+            "# A\n\nThe current time is 15:00 EST.\n\nBe kind",
+            "# A\n\nBe kind",
+            "The current time is 15:00 EST",
+        ),
         ("Today is Monday, March 2, 2026.\nBe kind.", "Be kind.", "Today is Monday, March 2, 2026"),
         ("It is now 9:05 PM. Use 24 h.", "Use 24 h.", "It is now 9:05 PM"),
         ("**Current Date:** 2026-03-02\nBe kind", "Be kind", "**Current Date:** 2026-03-02"),
         ("- Current time: 1772442000\n- Be kind", "- Be kind", "Current time: 1772442000"),
-        ("你是助手。当前时间：2026年3月2日 星期一 上午9点05分。请简短。", "你是助手。请简短。", "当前时间：2026年3月2日 星期一 上午9点05分"),
+        (
+            "你是助手。当前时间：2026年3月2日 星期一 上午9点05分。请简短。",
+            "你是助手。请简短。",
+            "当前时间：2026年3月2日 星期一 上午9点05分",
+        ),
         ("今天是2026年3月2日，星期一。\n你是助手", "你是助手", "今天是2026年3月2日，星期一"),
-        ("Be kind.\nSession ID: ab-12", "Be kind.", "Session ID: ab-12"),
-        ("Request #17\nTokens used: 1,234 / 8,000\nBe kind.", "Be kind.", "Request #17. Tokens used: 1,234 / 8,000"),
+        ("Be kind.\nSession ID: ab-cd", "Be kind.", "Session ID: ab-cd"),
+        (
+            "Request #17\nTokens used: 1,234 / 8,000\nBe kind.",
+            "Be kind.",
+            "Request #17. Tokens used: 1,234 / 8,000",
+        ),
     ],
-)  # fmt: skip
+)
 def test_sentences_move_behind_the_users_words(system: str, left: str, moved: str) -> None:
     found = rewritten(chat(system))
     assert texts(found) == [left, note(moved)]
@@ -128,7 +148,8 @@ def test_responses() -> None:
 
 
 def test_a_raw_prompt_is_never_changed() -> None:
-    body = {"model": "m", "prompt": "Now: 10:00\nBe kind.  \n", "tools": [{"name": "b"}, {"name": "a"}]}  # fmt: skip
+    tools = [{"name": "b"}, {"name": "a"}]
+    body = {"model": "m", "prompt": "Now: 10:00\nBe kind.  \n", "tools": tools}
     assert rewritten(body, endpoint=Endpoint.COMPLETIONS).body is body
 
 
