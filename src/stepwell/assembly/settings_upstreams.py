@@ -9,10 +9,11 @@ from stepwell.assembly.settings_base import (
     EnvName,
     PositiveSeconds,
     Table,
-    Text,
     Url,
 )
 from stepwell.keys.canonical import Dialect
+
+ZmqAddress = Annotated[str, Meta(pattern="^(tcp|ipc)://[^ ]+$")]
 
 
 class UpstreamPrefix(Table, frozen=True):
@@ -27,10 +28,10 @@ class UpstreamPrefix(Table, frozen=True):
     """Tokens of prompts a replica has room for, until what it reports says otherwise."""
     token_timeout_seconds: PositiveSeconds = 0.1
     """How long the server may take to name a prompt's tokens; else its text stands for them."""
-    kv_events: tuple[Text, ...] = ()
+    kv_events: tuple[ZmqAddress, ...] = ()
     """ZMQ addresses where vLLM publishes its KV events, in the order of the replicas:
     ``tcp://10.0.0.1:5557``. Without, what was sent where tells what it holds."""
-    kv_replays: tuple[Text, ...] = ()
+    kv_replays: tuple[ZmqAddress, ...] = ()
     """Where they publish again what was missed, in the same order."""
     warm_on_hit: bool = False
     """Whether the server reads, when it has nothing else to do, what the cache answered in its

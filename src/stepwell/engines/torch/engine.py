@@ -97,9 +97,7 @@ class Engine:
                 code="context_length_exceeded",
             )
 
-    async def answer(
-        self, prompt: Prompt, sampling: Sampling
-    ) -> AsyncIterator[Began | Generated]:
+    async def answer(self, prompt: Prompt, sampling: Sampling) -> AsyncIterator[Began | Generated]:
         """Yield that an answer has begun, then its tokens.
 
         Ends after a token that ends it, or after as many as are allowed. Close it to cancel: at
