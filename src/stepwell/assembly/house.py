@@ -200,16 +200,6 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     auditing = build_auditing(
         settings, semantic, exact, store, flights, targets, clock=clock, events=events
     )
-    renderings = Renderings(max_bytes=settings.stores.memory.max_bytes // RENDERINGS_SHARE)
-    lookups = Lookups(
-        exact,
-        renderings,
-        clock=clock,
-        paraphrases=paraphrases,
-        hints=around.hints,
-        respondents=None if auditing is None else auditing.advisers,
-    )
-    behind = _behind(settings, auditing, calls, around)
     return House(
         plan=plan,
         clock=clock,
@@ -219,7 +209,7 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         intake=_intake(settings, targets, phrased=semantic is not None),
         exact=exact,
         flights=flights,
-        runner=_runner(settings, exact, lookups, flights, renderings, behind, around),
+        runner=_runner(settings, exact, flights, paraphrases, auditing, calls, around),
         semantic=semantic,
         feedback=None if auditing is None else auditing.feedback,
         circles=circles,
@@ -255,12 +245,21 @@ def _intake(settings: Settings, targets: Targets, *, phrased: bool) -> Intake:
 def _runner(
     settings: Settings,
     exact: ExactLayer,
-    lookups: Lookups,
     flights: Flights,
-    renderings: Renderings,
-    behind: Behind,
+    paraphrases: Paraphrases | None,
+    auditing: Auditing | None,
+    calls: Calls,
     around: Surroundings,
 ) -> Runner:
+    renderings = Renderings(max_bytes=settings.stores.memory.max_bytes // RENDERINGS_SHARE)
+    lookups = Lookups(
+        exact,
+        renderings,
+        clock=around.clock,
+        paraphrases=paraphrases,
+        hints=around.hints,
+        respondents=None if auditing is None else auditing.advisers,
+    )
     return Runner(
         exact,
         lookups,
@@ -269,7 +268,7 @@ def _runner(
         clock=around.clock,
         events=around.events,
         max_wait_seconds=settings.single_flight.max_wait_seconds,
-        behind=behind,
+        behind=_behind(settings, auditing, calls, around),
     )
 
 
