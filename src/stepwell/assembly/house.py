@@ -20,6 +20,7 @@ from stepwell.core.names import EVERYONE, Tier
 from stepwell.core.ports import (
     EventSink,
     EvictionPolicy,
+    Paraphrases,
     Store,
     SupportsTrouble,
 )
