@@ -103,6 +103,24 @@ def test_a_second_fault_gains_nothing_alone() -> None:
     assert found[Cause.ID, Part.SYSTEM].tokens_alone == 0
 
 
+def test_no_more_is_shared_than_there_is() -> None:
+    """Prompts met again: a rewrite adds some tokens, which are shared, too."""
+    found = figures(look(lambda number: logs.timestamps(number % 2)).findings)
+    assert 0.8 < found["shared_after_rewrites"]["share"] <= 1
+
+
+def test_the_prompt_with_the_longest_common_beginning_is_compared() -> None:
+    """Tools in two orders, and the time: what the time costs alone is told among equal tools."""
+
+    def make(number: int) -> logs.Body:
+        tools = logs.TOOLS if number % 2 else logs.TOOLS[::-1]
+        return {**logs.timestamps(number), "tools": tools}
+
+    found = look(make).findings.found
+    stamp = found[Cause.TIMESTAMP, Part.SYSTEM]
+    assert stamp.tokens_alone == pytest.approx((REQUESTS - 2) * RULES_TOKENS, rel=0.1)
+
+
 def test_tenants_and_models_are_not_compared() -> None:
     doctor = Doctor(Rewrite, tenant_field="tenant")
     for number, tenant in enumerate("ab"):
