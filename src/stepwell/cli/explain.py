@@ -30,7 +30,6 @@ from stepwell.keys.namespace import Tenant
 from stepwell.pipeline.plan import Forward, Refuse, Serve, Step
 from stepwell.pipeline.question import Question
 from stepwell.pipeline.trail import trail_of
-from stepwell.policy.prompt_shape.reshaping import reshape
 from stepwell.policy.prompt_shape.risks import risks_of
 from stepwell.policy.routing import system_hash
 from stepwell.policy.text import system_text
@@ -131,7 +130,7 @@ async def _explain(settings: Settings, options: argparse.Namespace) -> dict[str,
             **_about_step(step, house.clock.now()),
             "canonical_body": _canonical(house, question, take_controls(headers, body)[0]),
             "system_sha256": system_hash(endpoint, body) if system_text(endpoint, body) else None,
-            "rewritten": list(reshape(endpoint, body, settings.prefix.rewrite).what),
+            "rewritten": list(question.reshaped),
             _PREFIX: risks_as_json(risks_of(endpoint, body)),
         }
 
