@@ -152,7 +152,7 @@ class Placement:
             choice.replica,
             choice.region,
             self._prompt.tokens,
-            foretold_tokens=choice.predicted_tokens,
+            foretold_tokens=choice.predicted_tokens - choice.reference_tokens,
             cached_tokens=usage.cached_tokens * self._tokens // usage.prompt_tokens,
         )
         self._learn(self, usage.prompt_tokens, usage.cached_tokens)
