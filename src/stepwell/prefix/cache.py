@@ -79,7 +79,6 @@ class PrefixCache(Generic[Block]):
             raise ValueError(f"block_tokens is {block_tokens}; it must be at least 1")
         self._block_tokens = block_tokens
         self._shelves = shelves
-        self._admission = admission
         self._limits = limits
         self._clock = clock
         self._lock = lock = Lock()
@@ -92,7 +91,7 @@ class PrefixCache(Generic[Block]):
         disk = shelves.disk
         form = shelves.exact.form
         self._writer = Writer(disk, form, stock, lock) if disk is not None else None
-        self._keeper = Keeper(memory, stock, self._pins, self._writer, lock, block_tokens)
+        self._keeper = Keeper(memory, stock, self._pins, admission, self._writer, lock)
         self._loader = Loader(memory, disk, self._writer, stock, self._rates, lock, clock)
 
     @property
@@ -163,9 +162,8 @@ class PrefixCache(Generic[Block]):
             _note_prefill(root, seconds_per_token)
         prompt_blocks = min(blocks, max(0, prompt_tokens) // self._block_tokens)
         kinds = (Kind.PROMPT,) * prompt_blocks + (Kind.OUTPUT,) * (blocks - prompt_blocks)
-        worthy = self._admission.worthy_blocks(root.digest, whole, self._block_tokens)
         seconds = max(0.0, seconds_per_token) * self._block_tokens
-        return self._keeper.keep(Computed(root, whole, kinds, worthy, seconds), cut)
+        return self._keeper.keep(Computed(root, whole, kinds, seconds), cut)
 
     def pin(self, scope: KvScope, tokens: Tokens, *, ttl_seconds: float) -> int:
         """Have a prefix kept for a time, whatever else comes: what is there now, and what comes.
