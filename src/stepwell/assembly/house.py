@@ -158,7 +158,9 @@ class Surroundings:
     hints: NearHints
     """What the semantic layer says of questions that go on to them."""
     said_by_operator: Callable[[str], str | None]
-    """Returns the value of a named source that is everybody's."""
+    """Returns the value of a named source that is everybody's,"""
+    hear: Callable[[], Awaitable[object]]
+    """as far as has been heard. This hears what others have changed."""
 
 
 MakeTargets = Callable[[Plan, Surroundings], Targets]
@@ -196,7 +198,7 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     if semantic is not None:
         semantic.follower.start(exact)
     said_by_operator = partial(exact.source_value, EVERYONE)
-    around = Surroundings(clock, events, gauges, NearHints(), said_by_operator)
+    around = Surroundings(clock, events, gauges, NearHints(), said_by_operator, hear=exact.catch_up)
     targets = make_targets(plan, around)
     auditing = build_auditing(
         settings, semantic, exact, store, flights, targets, clock=clock, events=events

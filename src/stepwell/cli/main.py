@@ -18,6 +18,7 @@ from stepwell.cli import (
     invalidate,
     pairs,
     replay,
+    replicas,
     serve,
     stats,
     tune,
@@ -35,7 +36,19 @@ A multi-level cache for LLM inference, in front of your model servers.
   stepwell doctor requests.jsonl       what keeps prompts from sharing a prefix
 """
 
-_COMMANDS = (serve, stats, invalidate, explain, analyze, doctor, pairs, tune, replay, config)
+_COMMANDS = (
+    serve,
+    stats,
+    invalidate,
+    explain,
+    analyze,
+    doctor,
+    pairs,
+    tune,
+    replay,
+    replicas,
+    config,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -227,6 +227,13 @@ REPLICAS_READY = Metric(
     "1 for each worker that gives a replica work.",
     ("upstream", "replica"),
 )
+REPLICA_LOAD = Metric(
+    "stepwell_replica_load",
+    Kind.GAUGE,
+    "Requests in flight at a replica, those with much to prefill counted more; 0: idle, as far as"
+    " these gateways know.",
+    ("upstream", "replica"),
+)
 UNPRICED_TOKENS = Metric(
     "stepwell_unpriced_tokens_total",
     Kind.COUNTER,
@@ -314,7 +321,7 @@ BUILD_INFO = Metric(
 CATALOGUE = (
     *(REQUESTS, REQUEST_SECONDS, FIRST_BYTE_SECONDS, STAGE_SECONDS, IN_FLIGHT),
     *(SAVED_TOKENS, SAVED_SECONDS, SAVED_MONEY, SPENT_TOKENS, SPENT_MONEY, UNPRICED_TOKENS),
-    *(PREFIX_TOKENS, FORETOLD_TOKENS, REPLICA_REQUESTS, REPLICAS_READY),
+    *(PREFIX_TOKENS, FORETOLD_TOKENS, REPLICA_REQUESTS, REPLICAS_READY, REPLICA_LOAD),
     *(WARMED_TOKENS, NOT_WARMED),
     *(SEMANTIC_LOOKUPS, SEMANTIC_SECONDS, SEMANTIC_SIMILARITY, SEMANTIC_POINTS),
     *(JUDGED, NOT_JUDGED, WITHHELD, PRECISION),

@@ -32,13 +32,17 @@ class Knowledge:
 
 
 class Placing:
-    """Places the calls of one upstream. One event loop; not thread-safe."""
+    """Places the calls of one upstream. One event loop; not thread-safe.
+
+    Attributes:
+        known: What has been learned of its replicas so far.
+    """
 
     def __init__(
         self, upstream: str, known: Knowledge, *, hints: NearHints, events: EventSink
     ) -> None:
         self._upstream = upstream
-        self._known = known
+        self.known = known
         self._hints = hints
         self._events = events
 
@@ -59,14 +63,14 @@ class Placing:
             prefer = Near(near)
         elif prompt.session is not None:
             prefer = Session(prompt.session)
-        scope = scope_of(self._known.residency.adapter_of(prompt.model), call.namespace)
-        choice = self._known.router.choose(prompt.tokens, scope, states, prefer)
+        scope = scope_of(self.known.residency.adapter_of(prompt.model), call.namespace)
+        choice = self.known.router.choose(prompt.tokens, scope, states, prefer)
         if choice is None:
             return None
         self._events.emit(Placed(self._upstream, choice.replica, choice.why))
         missing = len(prompt.tokens) // TOKEN_BYTES - choice.predicted_tokens
-        work = self._known.loads.begin(choice.replica, missing)
-        return Placement(call.key, prompt, choice, self._known, work, self._learn_from)
+        work = self.known.loads.begin(choice.replica, missing)
+        return Placement(call.key, prompt, choice, self.known, work, self._learn_from)
 
     def _learn_from(self, placement: "Placement", prompt_tokens: int, cached_tokens: int) -> None:
         choice = placement.choice
@@ -76,7 +80,7 @@ class Placing:
                 self._upstream, choice.replica, prompt_tokens, certain, cached_tokens
             )
         )
-        remark = self._known.foretold.note(
+        remark = self.known.foretold.note(
             choice.replica,
             prompt_tokens=prompt_tokens,
             foretold_tokens=certain,

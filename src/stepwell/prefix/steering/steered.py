@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 
 from stepwell.core.errors import UpstreamUnreachable
 from stepwell.core.ports import Call, Headers, Reply
+from stepwell.core.steering import ReplicaReport
 from stepwell.prefix.placement.replicas import ReplicaName
 from stepwell.prefix.steering.placing import Placement, Placing
 from stepwell.prefix.steering.prompts import Prompts
+from stepwell.prefix.steering.reports import report_on
 from stepwell.prefix.steering.servers import Closes, Replicas, Request
 from stepwell.prefix.steering.shaping import Shaping
 from stepwell.wire.tail import Tail
@@ -18,7 +20,7 @@ _NOT_READY = frozenset({502, 503})
 
 
 class SteeredUpstream:
-    """Implements `stepwell.core.ports.Upstream` over replicas, each an upstream itself.
+    """Implements `Upstream` and `SupportsReplicas` over replicas, each an upstream itself.
 
     A call goes to the replica that probably has most of its prompt's KV and not too much to do. One
     that cannot be reached, or says that it is not ready, costs a try of the next one, as long as
@@ -75,6 +77,7 @@ class SteeredUpstream:
             UpstreamTimeout: No head in time.
             UpstreamBroken: The connection broke after the request was sent.
         """
+        await self._replicas.hear()
         near = self._placing.near(call)
         prompt = await self._prompts.read(call)
         shaped = self._shaping.apply(call)
@@ -99,6 +102,14 @@ class SteeredUpstream:
         """
         request = Request(method, path, query, headers, body)
         return await self._replicas.forward(request, lambda replica: replica.upstream)
+
+    def reports(self) -> Sequence[ReplicaReport]:
+        """Return how each replica is, in the order of the settings."""
+        known = self._placing.known
+        return [
+            report_on(self._name, replica, self._replicas, known)
+            for replica in self._replicas.names
+        ]
 
     async def aclose(self) -> None:
         """Close all connections."""
