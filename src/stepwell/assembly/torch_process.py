@@ -90,9 +90,11 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, setattr, self, "should_exit", True)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._leave)
         yield
+
+    def _leave(self) -> None:
+        self.should_exit = True
 
 
 if __name__ == "__main__":

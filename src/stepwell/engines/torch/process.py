@@ -16,7 +16,7 @@ from stepwell.engines.torch.digests import weights_digest
 from stepwell.engines.weights import digest_of, find_weights
 
 START_TIMEOUT_SECONDS = 600.0
-"""For loading the model: some seconds; 20 and more the first time, when a GGUF file is converted."""
+"""For loading the model: seconds; 20 and more the first time, when a GGUF file is converted."""
 
 PACKAGES = ("torch", "transformers", "gguf", "accelerate")
 """What the extra ``torch`` brings; the last two are for GGUF files."""

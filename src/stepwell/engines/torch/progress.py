@@ -84,8 +84,9 @@ def _common_tokens(one: Sequence[int], other: Sequence[int]) -> int:
     low, high = 0, min(len(one), len(other)) // TOKEN_BYTES
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low * TOKEN_BYTES : middle * TOKEN_BYTES] == (
-            other[low * TOKEN_BYTES : middle * TOKEN_BYTES]
+        if (
+            one[low * TOKEN_BYTES : middle * TOKEN_BYTES]
+            == (other[low * TOKEN_BYTES : middle * TOKEN_BYTES])
         ):
             low = middle
         else:

@@ -29,7 +29,9 @@ class WorkingKv:
         # Zeros, because a masked value is multiplied by nought, and nought times NaN is NaN. From
         # numpy, whose zeros come from the system page by page, when they are touched.
         zeros = np.zeros(_whole_cells(tokens) * shape.token_bytes, dtype=np.uint8)
-        self._tensor = torch.from_numpy(zeros).view(shape.dtype).view(shape.of(_whole_cells(tokens)))
+        self._tensor = (
+            torch.from_numpy(zeros).view(shape.dtype).view(shape.of(_whole_cells(tokens)))
+        )
         self._start = 0
         self._seen = 0
         self.length = 0
@@ -88,7 +90,7 @@ class WorkingKv:
         return kept[0:1, :, :seen], kept[1:2, :, :seen]
 
 
-class _Layer(DynamicLayer):
+class _Layer(DynamicLayer):  # type: ignore[misc]  # transformers' types are not read
     """A layer as transformers asks for it."""
 
     def __init__(self, working: WorkingKv, number: int) -> None:
