@@ -24,7 +24,7 @@ from stepwell.core.ports import (
     Store,
     SupportsTrouble,
 )
-from stepwell.engines.embedded import EngineAddress
+from stepwell.engines.served_process import EngineAddress
 from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.behind import Behind
 from stepwell.pipeline.calls import Calls
@@ -76,8 +76,8 @@ class Plan:
     """``None``: nothing is kept beyond the process, and nothing shared."""
     secret: bytes
     """What namespaces are derived with."""
-    engine: EngineAddress | None = None
-    """The embedded model, if it runs."""
+    engines: Mapping[str, EngineAddress] = field(default_factory=dict)
+    """Those this package runs, by the name of the upstream."""
     embedder: "EmbedderAddress | None" = None
     """The host's embedder, if it runs."""
     boot: str = field(default_factory=partial(secrets.token_hex, 8))

@@ -2,23 +2,19 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import msgspec
 
 from stepwell.assembly.checks import data_directory, secret_of
+from stepwell.assembly.engines import absent_engines
 from stepwell.assembly.house import House, Plan
 from stepwell.assembly.own_house import open_own_house
 from stepwell.assembly.settings import Log, Settings
 from stepwell.assembly.upstreams import http_targets
 from stepwell.core.errors import ConfigError
-from stepwell.engines.embedded import MODEL, EngineAddress, engine_identity
 
 _PATIENCE_SECONDS = 120.0
 """For loading an embedder, or converting it, and for embedding what its index lacks."""
-
-_NOWHERE = "http://127.0.0.1:9/v1"
-"""The discard port: nothing is sent to the embedded model from here."""
 
 
 @asynccontextmanager
@@ -44,8 +40,8 @@ async def offline_house(settings: Settings, *, by_meaning: bool = False) -> Asyn
         log=Log(target="off"),
         server=msgspec.structs.replace(settings.server, workers=1),
     )
-    secret, engine = secret_of(settings, data_dir), _engine(settings, data_dir)
-    plan = Plan(quiet, data_dir, secret, engine)
+    secret = secret_of(settings, data_dir)
+    plan = Plan(quiet, data_dir, secret, absent_engines(settings.upstreams, data_dir))
     own = await open_own_house(plan, http_targets, by_meaning=by_meaning)
     try:
         if by_meaning:
@@ -53,9 +49,3 @@ async def offline_house(settings: Settings, *, by_meaning: bool = False) -> Asyn
         yield own.house
     finally:
         await own.aclose()
-
-
-def _engine(settings: Settings, data_dir: Path) -> EngineAddress | None:
-    if all(upstream.kind != "embedded" for upstream in settings.upstreams.values()):
-        return None
-    return EngineAddress(_NOWHERE, "", MODEL, engine_identity(data_dir))

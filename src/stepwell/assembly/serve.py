@@ -1,13 +1,11 @@
-"""Runs the gateway: the embedded model, if it is used, and the worker processes."""
+"""Runs the gateway: models of its own, if they are used, and the worker processes."""
 
 import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from types import FrameType
 
 from uvicorn import Config, Server
@@ -23,11 +21,11 @@ from stepwell.assembly.checks import (
     warnings,
 )
 from stepwell.assembly.embedder import host_embedder, why_off
+from stepwell.assembly.engines import running_engines
 from stepwell.assembly.house import Plan
 from stepwell.assembly.listening import listening
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.worker import Worker
-from stepwell.engines.embedded import EmbeddedEngine, EngineAddress
 from stepwell.gateway.protocol import GatewayProtocol
 
 Say = Callable[[str], None]
@@ -42,7 +40,7 @@ def serve(settings: Settings, say: Say) -> None:
         say: Hears what is being done, and where the gateway listens.
 
     Raises:
-        ConfigError: A setting cannot be used, the address is taken, or the embedded model
+        ConfigError: A setting cannot be used, the address is taken, or a model of its own
             cannot be started.
     """
     data_dir = data_directory(settings)
@@ -55,12 +53,12 @@ def serve(settings: Settings, say: Say) -> None:
     here = listening(settings.server.host, settings.server.port)
     with (
         here as sock,
-        _engine(settings, data_dir, say) as engine,
+        running_engines(settings.upstreams, data_dir, say) as engines,
         host_embedder(settings, say) as embedder,
     ):
         if embedder is None and settings.semantic.embedder == "auto":
             say(f"Answers to other words are off: {why_off()}")
-        plan = Plan(settings, data_dir, secret, engine, embedder)
+        plan = Plan(settings, data_dir, secret, engines, embedder)
         host, port = sock.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         say(f"Stepwell listens on http://{shown}:{port}/v1")
@@ -70,19 +68,6 @@ def serve(settings: Settings, say: Say) -> None:
 def _leave(_number: int, _frame: FrameType | None) -> None:
     """Leave through all ``finally`` blocks. Uvicorn raises the signal again when it has stopped."""
     sys.exit(0)
-
-
-@contextmanager
-def _engine(settings: Settings, data_dir: Path, say: Say) -> Iterator[EngineAddress | None]:
-    """Run the embedded model while it is used."""
-    if all(upstream.kind != "embedded" for upstream in settings.upstreams.values()):
-        yield None
-        return
-    engine = EmbeddedEngine(data_dir=data_dir, report=say)
-    try:
-        yield engine.start()
-    finally:
-        engine.stop()
 
 
 def _run(plan: Plan, sock: socket.socket) -> None:

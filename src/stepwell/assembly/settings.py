@@ -328,7 +328,13 @@ def _placed(settings: Settings, folder: Path) -> Settings:
         return None if path is None else str(folder / Path(path).expanduser())
 
     semantic = replace(settings.semantic, opposites=placed(settings.semantic.opposites))
-    return replace(settings, data_dir=placed(settings.data_dir), semantic=semantic)
+    upstreams = {
+        name: replace(table, torch=replace(table.torch, weights=placed(table.torch.weights)))
+        for name, table in settings.upstreams.items()
+    }
+    return replace(
+        settings, data_dir=placed(settings.data_dir), upstreams=upstreams, semantic=semantic
+    )
 
 
 def parse_settings(data: Mapping[str, Any]) -> Settings:

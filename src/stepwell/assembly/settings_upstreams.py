@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from stepwell.assembly.settings_base import (
+    Bytes,
     Count,
     EnvName,
     PositiveSeconds,
@@ -45,11 +46,38 @@ class UpstreamPrefix(Table, frozen=True):
     not in requests that have marks of their own."""
 
 
+class Torch(Table, frozen=True):
+    """``[upstreams.NAME.torch]``: a model that runs here, on torch, and whose KV is kept here."""
+
+    weights: Text | None = None
+    """A GGUF file, or a folder with ``config.json``, ``tokenizer.json`` and weights in safetensors;
+    a relative path begins where the settings file is. Default: the embedded model's."""
+    model: Text | None = None
+    """Name it is served under. Default: the embedded model's, or that of ``weights``."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """What it is computed in. In ``float32`` an answer does not depend on what was kept;
+    ``bfloat16`` takes half the memory."""
+    threads: Annotated[int, Meta(ge=1, le=256)] = 1
+    """Processors to compute on. Where other processes want them too, one is often the fastest."""
+    slots: Annotated[int, Meta(ge=1, le=64)] = 2
+    """Requests computed at once; further ones wait. Each holds the KV of its prompt and answer."""
+    block_tokens: Annotated[int, Meta(ge=1, le=256)] = 16
+    """Tokens of a block: prefixes are kept in whole ones."""
+    kv_max_bytes: Bytes = 1 << 30
+    """KV blocks in memory, as they were computed."""
+    kv_int8_max_bytes: Annotated[int, Meta(ge=0, le=1 << 50)] = 0
+    """KV blocks in memory, in int8: for what leaves the former. 0: none. What goes on from such a
+    block is not exact any more."""
+    kv_disk_max_bytes: Annotated[int, Meta(ge=0, le=1 << 50)] = 4 << 30
+    """KV blocks on disk, below the data directory, exact; they stay over a restart. 0: none."""
+
+
 class Upstream(Table, frozen=True):
     """``[upstreams.NAME]``: a model server."""
 
-    kind: Literal["openai", "embedded"] = "openai"
-    """``openai``: an OpenAI-compatible HTTP server. ``embedded``: the model that comes along."""
+    kind: Literal["openai", "embedded", "torch"] = "openai"
+    """``openai``: an OpenAI-compatible HTTP server. ``embedded``: the model that comes along.
+    ``torch``: a model that runs here and whose KV is kept here."""
     base_url: Url | None = None
     """Of an ``openai`` upstream, with the version: ``https://api.openai.com/v1``."""
     replicas: tuple[Url, ...] = ()
@@ -75,9 +103,17 @@ class Upstream(Table, frozen=True):
     max_connections: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
     """Of each worker; further calls wait for a free one."""
     prefix: UpstreamPrefix = field(default_factory=UpstreamPrefix)
+    torch: Torch = field(default_factory=Torch)
+
+    @property
+    def protocol(self) -> Literal["vllm", "sglang", "llamacpp"] | None:
+        """Whose routes and fields it knows beyond OpenAI's."""
+        return "vllm" if self.kind == "torch" else self.engine
 
     def __post_init__(self) -> None:
         _check_addresses(self)
+        if self.kind != "torch" and self.torch != Torch():
+            raise ValueError('[upstreams.NAME.torch] goes with kind = "torch"')
         for name in ("kv_events", "kv_replays"):
             given, wanted = len(getattr(self.prefix, name)), len(self.replicas) or 1
             if given not in {0, wanted}:
@@ -87,10 +123,10 @@ class Upstream(Table, frozen=True):
 
 
 def _check_addresses(table: Upstream) -> None:
-    if table.kind == "embedded":
+    if table.kind != "openai":
         for name in ("base_url", "replicas", "engine"):
             if getattr(table, name):
-                raise ValueError(f'{name} does not go with kind = "embedded"')
+                raise ValueError(f'{name} does not go with kind = "{table.kind}"')
         return
     if table.base_url is None and not table.replicas:
         raise ValueError("base_url is missing, or replicas")

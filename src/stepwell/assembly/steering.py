@@ -37,7 +37,7 @@ SALTING = frozenset({"vllm", "sglang"})
 def wants_steering(table: UpstreamTable) -> bool:
     """Return whether there is anything to do for the server's prefix cache."""
     prefix = table.prefix
-    return bool(table.replicas or table.engine or prefix.prompt_cache_key or prefix.cache_control)
+    return bool(table.replicas or table.protocol or prefix.prompt_cache_key or prefix.cache_control)
 
 
 def steered(
@@ -59,7 +59,7 @@ def steered(
         around: The rest of the house.
     """
     salt = None
-    if table.engine in SALTING and table.prefix.salt == "tenant":
+    if table.protocol in SALTING and table.prefix.salt == "tenant":
         salt = partial(cache_salt, secret, name)
     known = _knowledge(table, servers, salt)
     replicas = Replicas(
@@ -131,7 +131,7 @@ def _shapes(table: UpstreamTable, salt: MakeSalt | None) -> Iterator[Shape]:
 
 def _token_source(table: UpstreamTable, root: Roots) -> TokenSource | None:
     timeout_seconds = table.prefix.token_timeout_seconds
-    match table.engine:
+    match table.protocol:
         case "vllm":
             return VllmTokens(root, timeout_seconds=timeout_seconds)
         case "llamacpp":

@@ -41,7 +41,7 @@ def http_targets(plan: Plan, around: Surroundings) -> Targets:
 
 
 def _target(name: str, table: UpstreamTable, plan: Plan, around: Surroundings) -> Target:
-    dialect = table.dialect if table.engine is None else Dialect.ENGINE
+    dialect = table.dialect if table.protocol is None else Dialect.ENGINE
     rules = key_rules(plan.settings, dialect)
     server = _server(name, table, plan)
     identity = f"{server.identity} {table.revision}"
@@ -82,10 +82,10 @@ def _http(
 
 
 def _server(name: str, table: UpstreamTable, plan: Plan) -> _Server:
-    if table.kind == "embedded":
-        engine = plan.engine
+    if table.kind != "openai":
+        engine = plan.engines.get(name)
         if engine is None:
-            raise ConfigError(f"upstreams.{name} is the embedded model, which is not running.")
+            raise ConfigError(f"upstreams.{name} is a model of ours, which is not running.")
         return _Server((engine.base_url,), engine.api_key, engine.identity)
     api_key = None
     if table.api_key_env is not None:

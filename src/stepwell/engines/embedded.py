@@ -4,16 +4,14 @@ import importlib.metadata
 import importlib.util
 import secrets
 from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from stepwell.children.child import Child
-from stepwell.children.supervisor import Supervisor
 from stepwell.core.errors import ConfigError
 from stepwell.engines.llama_process import LlamaSettings
+from stepwell.engines.served_process import EngineAddress, ServedProcess
 from stepwell.engines.weights import digest_of, find_weights
 
 MODEL = "smollm2-135m-instruct"
@@ -21,18 +19,6 @@ MODEL = "smollm2-135m-instruct"
 
 START_TIMEOUT_SECONDS = 120.0
 """For loading the model. A second or two on an idle machine."""
-
-STOP_GRACE_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class EngineAddress:
-    """How to reach the engine, as an `HttpUpstream` needs it. The same across its restarts."""
-
-    base_url: str
-    api_key: str = field(repr=False)
-    model: str
-    identity: str
 
 
 def engine_identity(data_dir: Path) -> str:
@@ -100,20 +86,17 @@ class EmbeddedEngine:
             answer_tokens=answer_tokens,
             prompt_cache_mib=prompt_cache_mib,
         )
-        self._first_port: Future[int] = Future()
-        self._supervisor = Supervisor(
+        self._process = ServedProcess(
             "embedded engine",
-            start=self._start_child,
-            live=self._live,
-            restarts=self._restarts,
-            grace_seconds=STOP_GRACE_SECONDS,
+            "stepwell.engines.llama_process",
+            start_timeout_seconds=START_TIMEOUT_SECONDS,
             report=report,
         )
 
     @property
     def pid(self) -> int | None:
         """Process id of the running child."""
-        return self._supervisor.pid
+        return self._process.pid
 
     def start(self) -> EngineAddress:
         """Start the engine and return when it serves. Once in an engine's life.
@@ -124,10 +107,13 @@ class EmbeddedEngine:
         """
         identity = engine_identity(self._data_dir)
         weights = find_weights()
-        self._settings = replace(self._settings, weights=str(weights))
+        settings = replace(self._settings, weights=str(weights))
         self._report(f"embedded engine: loading {weights.name}")
-        self._supervisor.start()
-        port = self._first_port.result()
+
+        def line(port: int) -> bytes:
+            return msgspec.json.encode(replace(settings, port=port))
+
+        port = self._process.start(line)
         return EngineAddress(
             base_url=f"http://127.0.0.1:{port}/v1",
             api_key=self._settings.api_key,
@@ -137,33 +123,4 @@ class EmbeddedEngine:
 
     def stop(self) -> None:
         """Stop the engine; requests in progress break off. Returns when the process is gone."""
-        self._supervisor.stop()
-
-    def _start_child(self) -> Child:
-        return Child("stepwell.engines.llama_process", msgspec.json.encode(self._settings))
-
-    def _live(self, child: Child) -> bool:
-        """Wait until a child serves; the next ones are asked to serve on the same port."""
-        port = _port_in(child.ready_line(START_TIMEOUT_SECONDS))
-        if port is None:
-            return False
-        self._settings = replace(self._settings, port=port)
-        self._report(f"embedded engine: serves on port {port}")
-        if not self._first_port.done():
-            self._first_port.set_result(port)
-        return True
-
-    def _restarts(self, ended: str) -> bool:
-        """Return whether there has been a child that served; else `start` fails, once for all."""
-        if self._first_port.done():
-            return True
-        self._first_port.set_exception(ConfigError(f"the embedded engine did not start: {ended}"))
-        return False
-
-
-def _port_in(line: bytes) -> int | None:
-    """Return the port a child says it serves on; ``None`` if it does not say so."""
-    try:
-        return msgspec.json.decode(line, type=dict[str, int])["port"]
-    except (msgspec.MsgspecError, KeyError):
-        return None
+        self._process.stop()

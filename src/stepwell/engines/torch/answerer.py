@@ -1,6 +1,6 @@
 """From prompts to answers in words."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal
@@ -51,7 +51,7 @@ class Answerer:
 
     async def answer(
         self, prompt: Prompt, sampling: Sampling
-    ) -> AsyncIterator[Began | Piece | Ended]:
+    ) -> AsyncGenerator[Began | Piece | Ended, None]:
         """Yield that an answer has begun, its text in pieces, and that it is whole.
 
         Close it to cancel, as `Engine.answer`.

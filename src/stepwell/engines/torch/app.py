@@ -3,9 +3,9 @@
 import asyncio
 import hmac
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from starlette.applications import Starlette
@@ -41,6 +41,8 @@ MAX_BODY_BYTES = 16 << 20
 
 _DONE = format_event(b"[DONE]")
 _NO_BUFFERING = {"cache-control": "no-cache"}
+
+T = TypeVar("T")
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -132,7 +134,7 @@ class App:
         events = self._events(prompt, sampling, shape, with_usage=asked.with_usage)
         # The status is sent with the first event: a refusal must still become a 4xx.
         try:
-            first = await _unless_left(request, anext(events))
+            first = await _unless_left(request, _next(events))
         except BaseException:
             await events.aclose()
             raise
@@ -155,7 +157,7 @@ class App:
 
     async def _events(
         self, prompt: Prompt, sampling: Sampling, shape: Shape, *, with_usage: bool
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         async with aclosing(self._answerer.answer(prompt, sampling)) as events:
             async for event in events:
                 match event:
@@ -230,7 +232,7 @@ async def _body(request: Request) -> bytes:
     return b"".join(parts)
 
 
-async def _unless_left(request: Request, work: Awaitable[Any]) -> Any:
+async def _unless_left(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Return what ``work`` does, but cancel it when the client leaves."""
     doing = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_left(request))
@@ -245,22 +247,26 @@ async def _unless_left(request: Request, work: Awaitable[Any]) -> Any:
         await asyncio.gather(doing, leaving, return_exceptions=True)
 
 
+async def _next(events: AsyncGenerator[bytes, None]) -> bytes:
+    return await anext(events)
+
+
 async def _left(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _joined(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
     """Yield a stream whose first event is here; what goes wrong later is told in the stream."""
     try:
         yield first
         async for event in rest:
             yield event
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (logged, and told)
         _log.exception("An answer broke off.")
         yield error_event(error)
     finally:
-        await rest.aclose()  # type: ignore[attr-defined]
+        await rest.aclose()
 
 
 def _event(data: dict[str, Any]) -> bytes:

@@ -1,7 +1,7 @@
 """Answers prompts, several at a time, computing of each only what is not kept."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -97,7 +97,9 @@ class Engine:
                 code="context_length_exceeded",
             )
 
-    async def answer(self, prompt: Prompt, sampling: Sampling) -> AsyncIterator[Began | Generated]:
+    async def answer(
+        self, prompt: Prompt, sampling: Sampling
+    ) -> AsyncGenerator[Began | Generated, None]:
         """Yield that an answer has begun, then its tokens.
 
         Ends after a token that ends it, or after as many as are allowed. Close it to cancel: at

@@ -3,10 +3,16 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from stepwell.core.errors import ConfigError
@@ -75,7 +81,7 @@ def load(path: Path, *, name: str, dtype: Dtype, cache: Path) -> Loaded:
     return Loaded(Model(network, facts), tokenizer)
 
 
-def _shape(settings: Any, dtype: torch.dtype, folder: Path) -> KvShape:
+def _shape(settings: PreTrainedConfig, dtype: torch.dtype, folder: Path) -> KvShape:
     """Return the shape of its keys and values.
 
     Raises:
@@ -94,7 +100,7 @@ def _shape(settings: Any, dtype: torch.dtype, folder: Path) -> KvShape:
     return KvShape(len(layers), getattr(settings, "num_key_value_heads", heads), size, dtype)
 
 
-def _end_tokens(network: Any, tokenizer: PreTrainedTokenizerFast) -> frozenset[int]:
+def _end_tokens(network: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> frozenset[int]:
     told = network.generation_config.eos_token_id
     ends = told if isinstance(told, list) else [told]
     return frozenset(end for end in (*ends, tokenizer.eos_token_id) if isinstance(end, int))

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -59,7 +58,7 @@ class Model:
     comes out otherwise in the last bits.
     """
 
-    def __init__(self, network: Any, facts: ModelFacts) -> None:
+    def __init__(self, network: torch.nn.Module, facts: ModelFacts) -> None:
         """Take a network in evaluation mode."""
         self._network = network
         self.facts = facts
@@ -87,7 +86,7 @@ class Model:
         ids = [*tokens[start:end], *[PADDING] * (rows - (end - start))]
         positions = torch.arange(start, start + rows)
         working.begin(start, whole_cell=cell_end)
-        logits = self._network(
+        logits: torch.Tensor = self._network(
             torch.tensor([ids]),
             cache=working.cache,
             attention_mask=(positions[:, None] >= torch.arange(cell_end))[None, None],
@@ -102,7 +101,7 @@ class Model:
         """Compute one token behind those that are there; return logits, ``[vocabulary]``."""
         start = working.length
         working.begin(start, whole_cell=None)
-        logits = self._network(
+        logits: torch.Tensor = self._network(
             torch.tensor([[token]]),
             cache=working.cache,
             position_ids=torch.tensor([[start]]),

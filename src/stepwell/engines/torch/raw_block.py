@@ -8,7 +8,7 @@ from stepwell.engines.torch.kv_shape import KvShape
 def block_bytes(block: torch.Tensor) -> memoryview:
     """Return a block's bytes without copying them: values in C order, of this machine."""
     flat = block.contiguous().view(torch.uint8).reshape(-1)
-    return memoryview(flat.numpy())
+    return memoryview(flat.numpy().data)
 
 
 def block_of(content: memoryview, shape: KvShape, block_tokens: int) -> torch.Tensor | None:

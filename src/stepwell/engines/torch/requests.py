@@ -11,11 +11,11 @@ from stepwell.core.errors import RequestError
 from stepwell.core.names import Namespace
 from stepwell.engines.torch.sampling import Sampling
 
-_TOKEN_LIMIT = 1 << 31
+_MOST_TOKENS = 1 << 31
 
 Text = Annotated[str, Meta(max_length=16 << 20)]
 Stop = Annotated[str, Meta(min_length=1, max_length=256)]
-Tokens = Annotated[int, Meta(ge=1, lt=_TOKEN_LIMIT)]
+Tokens = Annotated[int, Meta(ge=1, le=_MOST_TOKENS)]
 Salt = Annotated[str, Meta(min_length=1, max_length=1024)]
 
 _NEUTRAL: dict[str, tuple[object, ...]] = {
@@ -73,7 +73,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: Tokens | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
-    seed: Annotated[int, Meta(ge=-(1 << 63), lt=1 << 63)] | None = None
+    seed: Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)] | None = None
     stop: Stop | Annotated[tuple[Stop, ...], Meta(max_length=16)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -103,7 +103,7 @@ class ChatAsked(Asked, frozen=True, kw_only=True):
 class TextAsked(Asked, frozen=True, kw_only=True):
     """``/v1/completions``."""
 
-    prompt: Text | tuple[int, ...] | tuple[Text, ...]
+    prompt: Text | tuple[int | Text, ...]
 
 
 class TokensAsked(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,7 +83,7 @@ class Sequence:
         return new
 
     def prefill(self) -> int | None:
-        """Compute up to 256 tokens of the prompt; return the answer's first one once it is known."""
+        """Compute up to 256 tokens of the prompt; once it is whole, return the answer's first."""
         before, started = self.working.length, perf_counter()
         logits = self._model.prefill(self.working, self._ids)
         seconds = perf_counter() - started
@@ -137,6 +137,6 @@ class Sequence:
     def _unharmed(self, work: Callable[[], Any]) -> None:
         try:
             work()
-        except Exception:
+        except Exception:  # noqa: BLE001  (whatever it is, it must cost no answer)
             self.cache_faults += 1
             _log.exception("The KV cache failed; the request goes on without it.")

@@ -90,7 +90,7 @@ class WorkingKv:
         return kept[0:1, :, :seen], kept[1:2, :, :seen]
 
 
-class _Layer(DynamicLayer):
+class _Layer(DynamicLayer):  # type: ignore[misc]  # transformers' types are not read
     """A layer as transformers asks for it."""
 
     def __init__(self, working: WorkingKv, number: int) -> None:

@@ -1,0 +1,169 @@
+"""The torch engine's KV cache: shelves for its blocks. Needs the ``torch`` extra."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Lock
+
+import torch
+
+from stepwell.core.clock import Clock
+from stepwell.core.kv import BlockId, KvScope, Tokens
+from stepwell.engines.torch.int8 import Int8Block, int8_token_bytes, pack_int8, unpack_int8
+from stepwell.engines.torch.kv_shape import KvShape
+from stepwell.engines.torch.process import TorchSettings
+from stepwell.engines.torch.raw_block import block_bytes, block_of
+from stepwell.prefix.admission import SecondSight
+from stepwell.prefix.cache import Limits, PrefixCache
+from stepwell.prefix.leases import Lease
+from stepwell.prefix.policies import Lru
+from stepwell.prefix.shelves import AsComputed, BlockName, DiskShelf, MemoryShelf, Shelves
+from stepwell.stores.kv.counts import WriteOutcome
+from stepwell.stores.kv.files import BlockFiles
+from stepwell.stores.kv.format import BlockHeader, StoredBlock
+
+_HEADER_BYTES = 1024
+"""More than what a file holds besides a block's payload and tokens."""
+
+
+class Int8Form:
+    """The form of the int8 shelf."""
+
+    def __init__(self, shape: KvShape, block_tokens: int) -> None:
+        """Take the shape of a token's keys and values."""
+        self._shape = shape
+        self._bytes = block_tokens * int8_token_bytes(shape.layers, shape.heads, shape.head_size)
+
+    def block_bytes(self, scope: KvScope) -> int:  # noqa: ARG002  (the port's shape)
+        """Return what a packed block takes."""
+        return self._bytes
+
+    def pack(self, block: torch.Tensor) -> object:
+        """Return the block in int8."""
+        return pack_int8(block)
+
+    def unpack(self, packed: object) -> torch.Tensor:
+        """Return the block to compute with."""
+        if not isinstance(packed, Int8Block):
+            raise TypeError(f"not an int8 block: {type(packed).__name__}")
+        return unpack_int8(packed, self._shape.dtype)
+
+
+class DiskBlocks:
+    """Blocks of one shape as checked files."""
+
+    def __init__(self, files: BlockFiles, shape: KvShape, block_tokens: int) -> None:
+        """Keep blocks in ``files``; whatever else lies there is a miss."""
+        self._files = files
+        self._shape = shape
+        self._block_tokens = block_tokens
+
+    def block_bytes(self, scope: KvScope) -> int:  # noqa: ARG002  (the port's shape)
+        """Return the most a written block takes."""
+        return self._shape.token_bytes * self._block_tokens + _HEADER_BYTES
+
+    def write(self, name: BlockName, block: torch.Tensor) -> bool:
+        """Write a block; return whether it is there now."""
+        header = BlockHeader(name.scope, name.before, Tokens(name.tokens), 0, self._shape.text)
+        outcome = self._files.write(StoredBlock(header, block_bytes(block)))
+        return outcome in {WriteOutcome.WRITTEN, WriteOutcome.PRESENT}
+
+    def read(self, name: BlockName) -> torch.Tensor | None:
+        """Return a block; ``None`` if it is gone, damaged, or another one."""
+        stored = self._files.read(name.scope, name.id)
+        if stored is None:
+            return None
+        header = stored.header
+        if (header.tokens, header.form) != (name.tokens, self._shape.text):
+            return None
+        return block_of(stored.payload, self._shape, self._block_tokens)
+
+    def remove(self, name: BlockName) -> None:
+        """Remove a block, if it is there."""
+        self._files.discard(name.scope, name.id)
+
+    def names(self, scope: bytes) -> list[BlockName]:
+        """Return the names of a scope's blocks. Reads the beginning of each file: 30 us."""
+        return [
+            BlockName(scope, BlockId(header.id), header.before, header.tokens)
+            for header in self._files.headers(scope)
+            if header.form == self._shape.text
+        ]
+
+
+class WarmCache:
+    """A `KvCache` that takes over what earlier processes left of a scope when it is first asked.
+
+    Not at the start: whose prompts there will be is not known then. Safe for many threads.
+    """
+
+    def __init__(self, cache: PrefixCache[torch.Tensor], disk: DiskBlocks) -> None:
+        """Take a cache whose disk shelf is ``disk``."""
+        self._cache = cache
+        self._disk = disk
+        self._known: set[KvScope] = set()
+        self._lock = Lock()
+
+    @property
+    def block_tokens(self) -> int:
+        """How many tokens a block stands for."""
+        return self._cache.block_tokens
+
+    def lease(self, scope: KvScope, tokens: Tokens) -> Lease[torch.Tensor]:
+        """Borrow the longest kept prefix; the first time of a scope, look at its files before."""
+        with self._lock:  # of two that are first, the second one waits to find it
+            if scope not in self._known:
+                self._known.add(scope)
+                self._cache.adopt(scope, self._disk.names(scope.digest()))
+        return self._cache.lease(scope, tokens)
+
+    def keep(
+        self,
+        scope: KvScope,
+        tokens: Tokens,
+        cut: Callable[[int, int], Sequence[torch.Tensor]],
+        *,
+        prompt_tokens: int,
+        seconds_per_token: float,
+    ) -> int:
+        """Keep blocks; see `KvCache.keep`."""
+        return self._cache.keep(
+            scope,
+            tokens,
+            cut,
+            prompt_tokens=prompt_tokens,
+            seconds_per_token=seconds_per_token,
+        )
+
+
+def make_cache(
+    settings: TorchSettings, shape: KvShape, clock: Clock
+) -> tuple[PrefixCache[torch.Tensor], DiskBlocks | None]:
+    """Return an empty cache for blocks of a shape, and its disk shelf if it has one.
+
+    Raises:
+        StoreUnavailable: The folder for blocks cannot be made or written to.
+    """
+    block_tokens = settings.block_tokens
+    exact_bytes = shape.token_bytes * block_tokens
+    disk = None
+    if settings.disk_bytes:
+        files = BlockFiles(Path(settings.kv_folder), max_bytes=settings.disk_bytes, clock=clock)
+        disk = DiskBlocks(files, shape, block_tokens)
+    shelves = Shelves(
+        exact=MemoryShelf(AsComputed[torch.Tensor](lambda _: exact_bytes), settings.memory_bytes),
+        compact=(
+            MemoryShelf(Int8Form(shape, block_tokens), settings.int8_bytes)
+            if settings.int8_bytes
+            else None
+        ),
+        disk=DiskShelf(disk, settings.disk_bytes) if disk is not None else None,
+    )
+    cache = PrefixCache(
+        block_tokens,
+        shelves,
+        policy=Lru(),
+        admission=SecondSight(),
+        limits=Limits(),
+        clock=clock,
+    )
+    return cache, disk
