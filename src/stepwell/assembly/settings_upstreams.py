@@ -10,6 +10,7 @@ from stepwell.assembly.settings_base import (
     EnvName,
     PositiveSeconds,
     Table,
+    Text,
     Url,
 )
 from stepwell.keys.canonical import Dialect
