@@ -43,7 +43,8 @@ from stepwell.wire.endpoint import endpoint_of
 _DESCRIPTION = """\
 Say what would happen to a request, and why: its class and who chose it, the upstream, its key,
 what is stored under it, and whether a new answer would be stored; of an answer to other words, the
-key and the question it was stored for. Asks no model server.
+key and the question it was stored for; which rewrites its prompt would go through, and what in its
+head is likely to change, so that engines compute the rest anew. Asks no model server.
 
 FILE holds the JSON body of the request; - reads it from standard input. With the same settings,
 data directory and API key as the gateway, the answer is the gateway's.
