@@ -29,6 +29,7 @@ _ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     # Has /reset_prefix_cache.
     "VLLM_SERVER_DEV_MODE": "1",
+    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
 }
 
 
@@ -164,7 +165,8 @@ class VllmServer:
             {"Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=300.0) as reply:
-            return json.loads(reply.read() or b"null")
+            is_json = reply.headers.get_content_type() == "application/json"
+            return json.loads(reply.read()) if is_json else reply.read()
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples that have these labels."""
