@@ -179,6 +179,18 @@ class VllmServer:
             if line.startswith((f"{name}{{", f"{name} ")) and all(one in line for one in wanted)
         )
 
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of its processes so far. Linux."""
+        assert self._process is not None
+        ticks = 0
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                # Behind the command, which may hold anything: state, parent, group, session, ...
+                fields = status.read_text().rpartition(")")[2].split()
+                if int(fields[3]) == self._process.pid:
+                    ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def log_tail(self) -> str:
         """Return the end of its log."""
         return self._log.read_text(errors="replace")[-4000:]
