@@ -152,7 +152,14 @@ class Sha256:
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Loads SGLang's modules of the cache from a folder, and an empty stand-in for any other."""
 
-    REAL = ("radix_cache", "base_prefix_cache", "cache_init_params", "evict_policy", "events", "utils")
+    REAL = (
+        "radix_cache",
+        "base_prefix_cache",
+        "cache_init_params",
+        "evict_policy",
+        "events",
+        "utils",
+    )
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -264,7 +271,9 @@ def lookups(chat: Chat, indexes: dict[str, Index], rounds: int) -> list[dict[str
         for _ in range(rounds):
             for name, own in prepared_by.items():
                 find = indexes[name].find
-                best[name] = min(best[name], seconds(lambda own=own, find=find: list(map(find, own))))
+                best[name] = min(
+                    best[name], seconds(lambda own=own, find=find: list(map(find, own)))
+                )
         thousands = sum(map(len, prompts)) / 1_000
         for row in rows:
             row[f"{kind}_us_per_1k"] = 1e6 * best[str(row["index"])] / thousands
@@ -274,7 +283,9 @@ def lookups(chat: Chat, indexes: dict[str, Index], rounds: int) -> list[dict[str
     return rows
 
 
-def inserts(chat: Chat, makers: dict[str, Callable[[], Index]], rounds: int) -> list[dict[str, object]]:
+def inserts(
+    chat: Chat, makers: dict[str, Callable[[], Index]], rounds: int
+) -> list[dict[str, object]]:
     """Return what adding all prompts costs, for each new token."""
     best = dict.fromkeys(makers, float("inf"))
     for _ in range(rounds):
@@ -301,7 +312,9 @@ def make_cache(blocks: int, policy: Policy) -> PrefixCache[bool]:
     )
 
 
-def evictions(leaves: int, policy: Callable[[], Policy], sglang: SGLang | None) -> dict[str, object]:
+def evictions(
+    leaves: int, policy: Callable[[], Policy], sglang: SGLang | None
+) -> dict[str, object]:
     """Return what it costs to evict a block where there are so many prompts that end alone.
 
     Stepwell's: what keeping costs more in a full cache than in one with room, for each block.
@@ -338,7 +351,9 @@ def evictions(leaves: int, policy: Callable[[], Policy], sglang: SGLang | None) 
         sglang.cache.reset()
         for one in text:
             sglang.insert(sglang.prepare(one))
-        row["sglang_evict_leaf_us"] = 1e6 * seconds(lambda: [sglang.evict() for _ in range(50)]) / 50
+        row["sglang_evict_leaf_us"] = (
+            1e6 * seconds(lambda: [sglang.evict() for _ in range(50)]) / 50
+        )
     return row
 
 

@@ -197,7 +197,7 @@ def audit(cache: PrefixCache[Kv], *, idle: bool = True) -> None:
         assert all(len(root.tree) for root in stock.roots.values())
         for record in records:
             _audit_record(record)
-        for level, budget in stock.budgets.items():
+        for level, budget in zip(Level, stock.budgets, strict=True):
             there = [record for record in records if record.stands_on(level)]
             size = sum(record.root.block_bytes[level] for record in there)
             assert budget.used_bytes == sum(budget.tenant_bytes.values()) <= budget.max_bytes

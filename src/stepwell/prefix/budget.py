@@ -1,6 +1,9 @@
 """How many bytes stand on a shelf, and whose."""
 
+from collections import Counter
+
 from stepwell.core.names import Namespace
+from stepwell.prefix.figures import EvictionReason
 from stepwell.prefix.record import Record
 from stepwell.prefix.shelves import Level
 from stepwell.prefix.tails import Tails
@@ -14,11 +17,13 @@ class Budget:
     """
 
     __slots__ = (
-        "_level",
         "_tails",
         "_tenant_max_bytes",
         "_tenant_tails",
         "blocks",
+        "evicted",
+        "hit_tokens",
+        "level",
         "max_bytes",
         "tenant_bytes",
         "used_bytes",
@@ -33,13 +38,17 @@ class Budget:
         for name, bound in (("max_bytes", max_bytes), ("tenant_max_bytes", tenant_max_bytes or 0)):
             if bound < 0:
                 raise ValueError(f"{name} of shelf {level.name.lower()} is {bound}; at least 0")
-        self._level = level
+        self.level = level
         self.max_bytes = max_bytes
         self._tenant_max_bytes = tenant_max_bytes
         self.used_bytes = 0
         self.tenant_bytes: dict[Namespace | None, int] = {}
         """Only of those that have any."""
         self.blocks = 0
+        self.evicted: Counter[EvictionReason] = Counter()
+        """Blocks that left."""
+        self.hit_tokens = 0
+        """Tokens that were loaded from it."""
         self._tails = Tails(level)
         self._tenant_tails: dict[Namespace, Tails] = {}
         """A tenant's own, where tenants have bounds."""
@@ -74,7 +83,7 @@ class Budget:
         if self._tenant_max_bytes is not None and tenant is not None:
             tails = self._tenant_tails.get(tenant)
             if tails is None:
-                tails = self._tenant_tails[tenant] = Tails(self._level)
+                tails = self._tenant_tails[tenant] = Tails(self.level)
             tails.offer(record)
 
     def victim(self, tenant: Namespace | None, block_bytes: int) -> Record | None:
@@ -88,6 +97,7 @@ class Budget:
         return self._tails.pop()
 
     def over_quota(self, tenant: Namespace | None, block_bytes: int) -> bool:
+        """Return whether a tenant's quota has no room for a block, whatever the shelf has."""
         if tenant is None or self._tenant_max_bytes is None:
             return False
         return self.tenant_bytes.get(tenant, 0) + block_bytes > self._tenant_max_bytes

@@ -54,7 +54,7 @@ class Memory(Generic[Block]):
         return granted
 
     def _begin_falls(self, level: Level, root: Root, blocks: int) -> list[tuple[Record, Falling]]:
-        if not blocks or level is not Level.EXACT or self._compact is None:
+        if not blocks or level is not Level.EXACT:
             return []
         return self._stock.begin_falls(root, blocks)
 
