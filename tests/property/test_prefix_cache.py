@@ -93,13 +93,12 @@ class CacheMachine(RuleBasedStateMachine):
         self.cache.close()
         assert not self.cache._writer or not self.cache._writer._thread.is_alive()
 
-    @rule(tokens=PROMPTS, of=SCOPES, asked=st.integers(0, 30), late=st.booleans())
-    def keep(self, tokens: Tokens, of: KvScope, asked: int, late: bool) -> None:  # noqa: FBT001
-        """Keep a prompt, mostly waiting until it is written."""
+    @rule(tokens=PROMPTS, of=SCOPES, asked=st.integers(0, 30))
+    def keep(self, tokens: Tokens, of: KvScope, asked: int) -> None:
+        """Keep a prompt, and wait until it is written."""
         self.kept.setdefault(of, []).append(tokens)
         keep(self.cache, tokens, of, asked=asked)
-        if not late:
-            self.cache.flush(timeout_seconds=10)
+        assert self.cache.flush(timeout_seconds=10)
 
     @rule(tokens=PROMPTS, of=SCOPES, kind=st.sampled_from(["raises", "too few"]))
     def fail_to_keep(self, tokens: Tokens, of: KvScope, kind: str) -> None:
@@ -151,14 +150,12 @@ class CacheMachine(RuleBasedStateMachine):
 
     spoilt = False
 
-    @precondition(lambda self: self.store.blocks)
-    @rule(data=st.data())
-    def spoil(self, data: st.DataObject) -> None:
+    @rule(number=st.integers(0, 7))
+    def spoil(self, number: int) -> None:
         """A file goes away."""
-        self.cache.flush(timeout_seconds=10)
-        names = self.store.names()
-        if names:
-            del self.store.blocks[data.draw(st.sampled_from(names)).id]
+        assert self.cache.flush(timeout_seconds=10)
+        for name in self.store.names()[number : number + 1]:
+            del self.store.blocks[name.id]
             self.spoilt = True
 
     @rule(full=st.booleans())

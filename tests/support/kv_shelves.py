@@ -124,6 +124,7 @@ def make_cache(
     disk: int | None = None,
     store: DictStore | None = None,
     tenant: int | None = None,
+    queue: int = 4096,
     policy: Policy | None = None,
     admission: Admission | None = None,
     limits: Limits = LIMITS,
@@ -141,7 +142,7 @@ def make_cache(
         else MemoryShelf(Int8(), compact * COMPACT_BYTES, most(COMPACT_BYTES)),
         None
         if disk is None
-        else DiskShelf(store or DictStore(), disk * BLOCK_BYTES, most(BLOCK_BYTES)),
+        else DiskShelf(store or DictStore(), disk * BLOCK_BYTES, most(BLOCK_BYTES), queue),
     )
     return PrefixCache(
         BLOCK,

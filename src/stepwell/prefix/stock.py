@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from stepwell.core.kv import KvScope, block_id
-from stepwell.prefix.budget import Budget
+from stepwell.prefix.budget import Budget, Victim
 from stepwell.prefix.figures import Counts, EvictionReason
 from stepwell.prefix.policies import Policy
 from stepwell.prefix.record import Kind, Record, Root, level_of
@@ -83,10 +83,10 @@ class Stock:
         evict = evict and level is not Level.EXACT
         for granted in range(blocks):
             while not budget.take(root.tenant, size):
-                victim = budget.victim(root.tenant, size) if evict else None
+                victim = budget.victim(root.tenant, size, size) if evict else None
                 if victim is None:
                     return granted
-                self._evict(victim, level, root)
+                self._evict(victim, level)
         return blocks
 
     def give_back(self, level: Level, root: Root, blocks: int) -> None:
@@ -102,18 +102,24 @@ class Stock:
         """
         falling: list[tuple[Record, Falling]] = []
         exact, size = self.budgets[Level.EXACT], root.block_bytes[Level.EXACT]
+        own_short = short = 0
         for _ in range(blocks):
-            record = exact.victim(root.tenant, size)
-            if record is None:
+            short, own_short = short + size, own_short + size
+            victim = exact.victim(root.tenant, short, own_short)
+            if victim is None:
                 break
+            record = victim.record
             if self.reserve(Level.COMPACT, record.root, 1):
-                falling.append((record, self._fall(record, root)))
+                falling.append((record, self._fall(victim)))
+                coming = record.root.block_bytes[Level.EXACT]
+                short -= coming
+                own_short -= coming if record.root.tenant == root.tenant else 0
             elif record.heirs[Level.COMPACT]:
                 # All that stands behind it is being packed, too: it must wait.
                 exact.offer(record)
                 break
             else:
-                self._evict(record, Level.EXACT, root)
+                self._evict(victim, Level.EXACT)
         return falling
 
     def land(self, record: Record, fall: Falling, packed: object) -> None:
@@ -215,26 +221,22 @@ class Stock:
         tokens = run.edge[start : start + step]
         return BlockName(record.root.digest, record.id or block_id(before, tokens), before, tokens)
 
-    def _evict(self, record: Record, level: Level, for_whom: Root) -> None:
-        self._policy.left(record)
-        reason = self._reason(level, for_whom)
+    def _evict(self, victim: Victim, level: Level) -> None:
+        self._policy.left(victim.record)
         if level is Level.DISK:
-            self._leave_disk(record, reason)
+            self._leave_disk(victim.record, victim.reason)
         else:
-            self._leave_memory(record, reason)
+            self._leave_memory(victim.record, victim.reason)
 
-    def _fall(self, record: Record, for_whom: Root) -> Falling:
+    def _fall(self, victim: Victim) -> Falling:
+        record = victim.record
         self._policy.left(record)
-        self.budgets[Level.EXACT].evicted[self._reason(Level.EXACT, for_whom)] += 1
+        self.budgets[Level.EXACT].evicted[victim.reason] += 1
         fall = Falling(record.memory)
         record.memory, record.level = fall, Level.COMPACT
         record.holds += 1
         self._exit(record, Level.EXACT)
         return fall
-
-    def _reason(self, level: Level, for_whom: Root) -> EvictionReason:
-        over = self.budgets[level].over_quota(for_whom.tenant, for_whom.block_bytes[level])
-        return "quota" if over else "capacity"
 
     def _leave_memory(self, record: Record, reason: EvictionReason) -> None:
         level = record.level
