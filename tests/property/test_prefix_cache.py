@@ -14,6 +14,7 @@ from support.kv_shelves import (
     audit,
     cutter,
     keep,
+    levels,
     load,
     make_cache,
     prompt,
@@ -25,6 +26,7 @@ from stepwell.prefix.admission import FirstSight, SecondSight
 from stepwell.prefix.cache import PrefixCache
 from stepwell.prefix.leases import Lease
 from stepwell.prefix.policies import CostAware, Lfu, Lru
+from stepwell.prefix.shelves import Level
 from stepwell.testing.clock import HandClock
 
 PROMPTS = st.lists(st.integers(0, 1), max_size=7).map(lambda numbers: prompt(*numbers))
@@ -68,6 +70,9 @@ class CacheMachine(RuleBasedStateMachine):
         self.clock = HandClock()
         self.store = DictStore()
         self.disk = disk
+        self.exact = exact
+        self.unhindered = compact is None and tenant is None and not doorkeeper
+        """Whether all that is kept must be in memory then, as far as it fits."""
         self.cache: PrefixCache[Kv] = make_cache(
             exact=exact,
             compact=compact,
@@ -99,6 +104,9 @@ class CacheMachine(RuleBasedStateMachine):
         self.kept.setdefault(of, []).append(tokens)
         keep(self.cache, tokens, of, asked=asked)
         assert self.cache.flush(timeout_seconds=10)
+        if self.unhindered and not self.leases and not len(self.cache._pins):
+            there = [level for level in levels(self.cache, tokens, of) if level is Level.EXACT]
+            assert len(there) == min(self.exact, len(tokens) // 4 // BLOCK)
 
     @rule(tokens=PROMPTS, of=SCOPES, kind=st.sampled_from(["raises", "too few"]))
     def fail_to_keep(self, tokens: Tokens, of: KvScope, kind: str) -> None:
