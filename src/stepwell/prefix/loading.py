@@ -122,7 +122,10 @@ class Loader(Generic[Block]):
     def _count(self, root: Root, level: Level, copies: Sequence[_Copy], took: float) -> None:
         counts = self._stock.counts
         self._stock.budgets[level].hit_tokens += len(copies) * root.tree.block_tokens
-        counts.saved_seconds += sum(copy.record.seconds for copy in copies) - took
+        lately = root.seconds_per_token * root.tree.block_tokens
+        computing = sum(copy.record.seconds or lately for copy in copies)
+        if computing:
+            counts.saved_seconds += computing - took
         self._rates[level].note(
             took, len(copies) * root.block_bytes[level], self._clock.monotonic()
         )
@@ -134,17 +137,24 @@ class Loader(Generic[Block]):
         if level is Level.DISK or not blocks:
             return
         granted = self._memory.make_room(level, root, len(blocks))
-        form = self._memory.form(level)
-        packed = [form.pack(block) for block in blocks[:granted]]
+        packed = self._pack(level, blocks[:granted])
         with self._lock:
             start = next(
                 (at for at, copy in enumerate(copies) if copy.record.level is not level), 0
             )
-            rest = [copy.record for copy in copies[start:granted]]
+            rest = [copy.record for copy in copies[start : len(packed)]]
             if not _may_stand(rest, level):
                 rest = []
             self._stock.stand(rest, level, packed[start : start + len(rest)])
             self._stock.give_back(level, root, granted - len(rest))
+
+    def _pack(self, level: Level, blocks: Sequence[Block]) -> list[object]:
+        """Return blocks as they stand on a shelf; none if that cannot be made."""
+        form = self._memory.form(level)
+        try:
+            return [form.pack(block) for block in blocks]
+        except Exception:  # noqa: BLE001  (they were read; they only do not come up)
+            return []
 
     def _truncate(self, lease: Lease[Block], copy: _Copy, blocks: int) -> None:
         """Drop what could not be read, and from the lease what stands behind it."""

@@ -53,6 +53,8 @@ class Writer(Generic[Block]):
 
     def offer(self, records: Iterable[Record]) -> None:
         """Queue the blocks of one prefix that are not on disk, in order. Under the cache's lock."""
+        if self._closing:
+            return
         waiting = [record for record in records if not record.on_disk]
         room = self._shelf.queue_blocks - len(self._queue)
         if len(waiting) > room:

@@ -420,3 +420,62 @@ def test_bounds_are_checked() -> None:
     """Bounds that make no sense are refused with what they are."""
     with pytest.raises(ValueError, match="max_bytes of shelf exact is -100"):
         make_cache(exact=-1)
+
+
+def test_a_form_that_fails_loses_a_block_and_nothing_else() -> None:
+    """What cannot be packed leaves; what cannot be unpacked is a miss; bytes stay right."""
+    cache = make_cache(exact=2, compact=4)
+    form = cache._shelves.compact.form  # type: ignore[union-attr]
+    keep(cache, prompt(1, 2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(form, "pack", lambda _: 1 // 0)
+        keep(cache, prompt(3))
+        assert levels(cache, prompt(1, 2)) == [EXACT]
+        assert cache.figures().shelves[COMPACT].evicted_blocks == {"lost": 1}
+    keep(cache, prompt(4))
+    assert levels(cache, prompt(1)) == [COMPACT]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(form, "unpack", lambda _: 1 // 0)
+        assert load(cache, prompt(1)) == []
+    assert levels(cache, prompt(1)) == []
+    assert cache.figures().lost_blocks == 1
+    audit(cache)
+
+
+def test_what_is_read_is_lent_though_it_cannot_come_up() -> None:
+    """A block from disk that memory cannot take is loaded all the same."""
+    with make_cache(exact=2, disk=9) as cache:
+        keep(cache, prompt(1, 2))
+        assert cache.flush(timeout_seconds=10)
+        keep(cache, prompt(3))
+        form = cache._shelves.exact.form
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(form), "pack", lambda *_: 1 // 0)
+            assert len(load(cache, prompt(1, 2))) == 2
+        assert levels(cache, prompt(1, 2)) == [EXACT, DISK]
+        audit(cache)
+
+
+def test_saved_seconds() -> None:
+    """A hit saves what computing took, less what loading takes."""
+    clock = HandClock()
+    with make_cache(exact=2, disk=9, store=SlowStore(clock), clock=clock) as cache:
+        tokens = prompt(1, 2)
+        cache.keep(scope(), tokens, cutter(tokens), prompt_tokens=9, seconds_per_token=1.0)
+        assert cache.flush(timeout_seconds=10)
+        keep(cache, prompt(3))
+        load(cache, tokens)
+        assert cache.figures().saved_seconds == 2 * BLOCK * 1.0 - 1
+
+
+def test_closed_it_goes_on_in_memory() -> None:
+    """After closing, nothing is written any more, and nothing waits."""
+    store = DictStore()
+    cache = make_cache(disk=9, store=store)
+    keep(cache, prompt(1))
+    cache.close()
+    keep(cache, prompt(2, 3))
+    assert cache.flush(timeout_seconds=10)
+    assert len(load(cache, prompt(2, 3))) == 2
+    assert len(store.blocks) == 1
+    cache.close()
