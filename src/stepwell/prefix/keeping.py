@@ -35,6 +35,8 @@ class Computed:
 class _Plan:
     held: list[Record]
     """What is in memory already; stays meanwhile."""
+    holding: list[Record]
+    """Those of it that are to be let go of."""
     level: Level
     """Where the rest belongs."""
     pinned: int
@@ -79,7 +81,7 @@ class Keeper(Generic[Block]):
             with self._lock:
                 added = self._put_up(plan, computed, packed)
                 self._stock.give_back(plan.level, computed.root, granted - added)
-                self._stock.let_go(plan.held)
+                self._stock.let_go(plan.holding)
         return added
 
     def _plan(self, computed: Computed) -> _Plan:
@@ -91,10 +93,10 @@ class Keeper(Generic[Block]):
                 break
             record.kind = kind
         held = [record for record in records if record.memory is not None]
-        self._stock.hold(held)
+        holding = self._stock.hold(held)
         level = held[-1].level if held else Level.EXACT
         pinned = self._pins.pinned_blocks(computed.root.scope, computed.tokens)
-        return _Plan(held, level or Level.EXACT, pinned)
+        return _Plan(held, holding, level or Level.EXACT, pinned)
 
     def _reserve(self, plan: _Plan, computed: Computed) -> int:
         """Make room for what is worthy; take what is free for the rest."""
@@ -138,17 +140,11 @@ class Keeper(Generic[Block]):
         return added
 
     def _stand(self, records: list[Record], level: Level, packed: list[object]) -> int:
-        missing = [
-            (record, memory)
-            for record, memory in zip(records, packed, strict=True)
-            if record.memory is None
-        ]
-        self._stock.hold(records)
-        for record, memory in missing:
-            self._stock.stand(record, level, memory)
-        self._stock.let_go(records)
-        self._stock.counts.added_blocks += len(missing)
-        return len(missing)
+        there = sum(record.memory is not None for record in records)
+        self._stock.stand(records[there:], level, packed[there:])
+        added = len(records) - there
+        self._stock.counts.added_blocks += added
+        return added
 
     def _after(self, root: Root, computed: Computed, records: list[Record]) -> None:
         scope = root.scope
