@@ -153,3 +153,16 @@ async def test_operators_only(tmp_path: Path, method: str) -> None:
         else:
             answer = await fleet_.gateway.post({}, path="/admin/replicas", headers=forwarded)
         assert (answer.status, json.loads(answer.body)["error"]["code"]) == (403, "admin_off")
+
+
+async def test_what_was_said_stays_said_over_a_restart(tmp_path: Path) -> None:
+    async with fleet(tmp_path / "models", 2) as models:
+        urls = [replica.base_url for replica in models.replicas]
+        settings = {"upstreams": {"llm": {"replicas": urls}}}
+        async with fleet(tmp_path, 0, settings=settings) as before:
+            await before.move((await before.reports())[0]["replica"], "draining")
+        async with fleet(tmp_path, 0, settings=settings) as after:
+            states = [report["wanted"] for report in await after.reports()]
+            assert states == ["draining", "serving"]
+            assert (await after.say("hi")).status == 200
+            assert models.calls == [0, 1]

@@ -66,6 +66,7 @@ async def fleet(
     tmp_path: Path, count: int = 2, *, settings: dict[str, Any] | None = None, **table: Any
 ) -> AsyncIterator[Fleet]:
     """Run a gateway in front of ``count`` replicas; ``table`` is the upstream's."""
+    tmp_path.mkdir(exist_ok=True)  # noqa: ASYNC240  (a test's own directory)
     async with contextlib.AsyncExitStack() as stack:
         replicas = [
             await stack.enter_async_context(FakeUpstream(prefixes=FakePrefixCache()))

@@ -86,6 +86,10 @@ class Torch(Table, frozen=True):
     """KV blocks on disk, below the data directory, exact; they stay over a restart. 0: none."""
 
 
+_SALTING = frozenset({"vllm", "sglang"})
+"""Engines that know ``cache_salt``."""
+
+
 class Upstream(Table, frozen=True):
     """``[upstreams.NAME]``: a model server."""
 
@@ -124,6 +128,11 @@ class Upstream(Table, frozen=True):
     def protocol(self) -> Literal["vllm", "sglang", "llamacpp"] | None:
         """Whose routes and fields it knows beyond OpenAI's."""
         return "vllm" if self.kind == "torch" else self.engine
+
+    @property
+    def is_salted(self) -> bool:
+        """Whether each tenant's requests carry a salt of their own."""
+        return self.protocol in _SALTING and self.prefix.salt == "tenant"
 
     def __post_init__(self) -> None:
         _check_addresses(self)

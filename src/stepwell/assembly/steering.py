@@ -30,9 +30,6 @@ from stepwell.telemetry import catalogue
 MakeSalt = Callable[[Namespace | None], str]
 """Returns a tenant's salt."""
 
-SALTING = frozenset({"vllm", "sglang"})
-"""Engines that know ``cache_salt``."""
-
 
 def wants_steering(table: UpstreamTable) -> bool:
     """Return whether there is anything to do for the server's prefix cache."""
@@ -59,7 +56,7 @@ def steered(
         around: The rest of the house.
     """
     salt = None
-    if table.protocol in SALTING and table.prefix.salt == "tenant":
+    if table.is_salted:
         salt = partial(cache_salt, secret, name)
     known = _knowledge(table, servers, salt)
     replicas = Replicas(

@@ -9,6 +9,7 @@ from stepwell.assembly.environment import secret_from
 from stepwell.assembly.house import Plan, Surroundings
 from stepwell.assembly.rules import key_rules
 from stepwell.assembly.settings_upstreams import Upstream as UpstreamTable
+from stepwell.assembly.standing import warmed_upstreams
 from stepwell.assembly.steering import steered, wants_steering
 from stepwell.core.errors import ConfigError
 from stepwell.core.ports import EventSink, Upstream
@@ -50,7 +51,7 @@ def _target(name: str, table: UpstreamTable, plan: Plan, around: Surroundings) -
     identity = f"{server.identity} {table.revision}"
     make = partial(_one, name, identity, table, server, around.events)
     upstream: Upstream
-    if wants_steering(table):
+    if wants_steering(table) or name in warmed_upstreams(plan.settings):
         replicas = [
             Replica(ReplicaName(replica), make(url), make(_root(url)))
             for replica, url in _named(server.base_urls).items()

@@ -22,6 +22,7 @@ from stepwell.cli import (
     serve,
     stats,
     tune,
+    warm,
 )
 from stepwell.core.errors import StepwellError
 
@@ -47,6 +48,7 @@ _COMMANDS = (
     tune,
     replay,
     replicas,
+    warm,
     config,
 )
 

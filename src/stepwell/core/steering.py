@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from stepwell.core.kv import Tokens
-from stepwell.core.ports import Call
+from stepwell.core.ports import Call, Reply
 
 
 class TokensUnavailable(Exception):
@@ -88,4 +88,12 @@ class SupportsReplicas(Protocol):
 
     def reports(self) -> Sequence[ReplicaReport]:
         """Return how each replica is, in the order of the settings. Some 2 us each."""
+        ...
+
+    async def send_to(self, replica: str, call: Call) -> Reply:
+        """Send a call to one of them, however it is, as `Upstream.send` does.
+
+        Raises:
+            UpstreamError: As `Upstream.send`.
+        """
         ...

@@ -57,6 +57,8 @@ class Why(StrEnum):
     """The conversation was there, and no other is clearly better."""
     NEAR = "near"
     """A like question was there, and no other is clearly better."""
+    WARM_UP = "warm-up"
+    """It was to read a prompt that is to be held there: nothing was to choose."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from stepwell.core.ports import Call, EventSink
 from stepwell.prefix.placement.foretold import Foretold, FoundAgain, Remark
 from stepwell.prefix.placement.replicas import Loads, ReplicaName, ReplicaState, Work
 from stepwell.prefix.placement.residency import Residency
-from stepwell.prefix.placement.router import Choice, Near, Router, Session
+from stepwell.prefix.placement.router import Choice, Near, Router, Session, Why
 from stepwell.prefix.steering.hints import NearHints
 from stepwell.prefix.steering.prompts import Prompt
 
@@ -65,8 +65,16 @@ class Placing:
             prefer = Session(prompt.session)
         scope = scope_of(self.known.residency.adapter_of(prompt.model), call.namespace)
         choice = self.known.router.choose(prompt.tokens, scope, states, prefer)
-        if choice is None:
-            return None
+        return None if choice is None else self._begin(call, prompt, choice)
+
+    def place_on(self, replica: ReplicaName, call: Call, prompt: Prompt) -> "Placement":
+        """Place ``call`` on a replica that is chosen already."""
+        residency = self.known.residency
+        region = residency.region(scope_of(residency.adapter_of(prompt.model), call.namespace))
+        held_tokens = residency.held_tokens(replica, region, prompt.tokens)
+        return self._begin(call, prompt, Choice(replica, Why.WARM_UP, region, held_tokens))
+
+    def _begin(self, call: Call, prompt: Prompt, choice: Choice) -> "Placement":
         self._events.emit(Placed(self._upstream, choice.replica, choice.why))
         missing = len(prompt.tokens) // TOKEN_BYTES - choice.predicted_tokens
         work = self.known.loads.begin(choice.replica, missing)

@@ -14,9 +14,10 @@ from stepwell.prefix.steering.shaping import Shaping
 from stepwell.wire.tail import Tail
 
 _OK = 200
-_BUSY = 429
 _NOT_READY = frozenset({502, 503})
 """What a server says that is starting, or a proxy whose server is gone."""
+_ANOTHER_MAY = _NOT_READY | {429}
+"""What need not be so at another replica, such as too much to do."""
 
 
 class SteeredUpstream:
@@ -88,9 +89,26 @@ class SteeredUpstream:
             if placement is None:
                 raise UpstreamUnreachable(f"{self._name} has no replica", upstream=self._name)
             tried |= {placement.choice.replica}
-            reply = await self._try(placement, shaped, is_last=len(states) == 1)
-            if reply is not None:
+            is_last = len(states) == 1
+            try:
+                reply = await self._send(placement, shaped)
+            except UpstreamUnreachable:
+                if is_last:
+                    raise
+                continue
+            if is_last or reply.status not in _ANOTHER_MAY:
                 return reply
+            await reply.aclose()
+
+    async def send_to(self, replica: str, call: Call) -> Reply:
+        """Send ``call`` to one replica, however it is.
+
+        Raises:
+            UpstreamError: As `send`; no other replica is tried.
+        """
+        prompt = await self._prompts.read(call)
+        placement = self._placing.place_on(ReplicaName(replica), call, prompt)
+        return await self._send(placement, self._shaping.apply(call))
 
     async def forward(
         self, method: str, path: str, query: str, headers: Headers, body: bytes
@@ -117,8 +135,8 @@ class SteeredUpstream:
             await listener.aclose()
         await self._replicas.aclose()
 
-    async def _try(self, placement: Placement, call: Call, *, is_last: bool) -> Reply | None:
-        """Return the reply of a replica; ``None`` if another one is to be tried."""
+    async def _send(self, placement: Placement, call: Call) -> "SteeredReply":
+        """Return the reply of a call's replica, and note how the replica is."""
         replica = self._replicas[placement.choice.replica]
         self._replicas.tried(replica)
         try:
@@ -126,9 +144,7 @@ class SteeredUpstream:
         except UpstreamUnreachable:
             placement.ended(None)
             self._replicas.lost(replica)
-            if is_last:
-                raise
-            return None
+            raise
         except BaseException:
             placement.ended(None)
             raise
@@ -136,11 +152,7 @@ class SteeredUpstream:
             self._replicas.failed(replica)
         else:
             replica.health.worked()
-        if is_last or (reply.status not in _NOT_READY and reply.status != _BUSY):
-            return SteeredReply(reply, placement)
-        placement.ended(None)
-        await reply.aclose()
-        return None
+        return SteeredReply(reply, placement)
 
 
 class SteeredReply:
