@@ -8,8 +8,8 @@ from pathlib import Path
 from stepwell.assembly.authentication import make_authenticator
 from stepwell.assembly.environment import default_data_dir, secret_from
 from stepwell.assembly.extras import extra_for
-from stepwell.assembly.house import request_classes, routes
 from stepwell.assembly.in_force import calibration_in_force
+from stepwell.assembly.rules import request_classes, routes
 from stepwell.assembly.secret import namespace_secret
 from stepwell.assembly.settings import Redis, Settings
 from stepwell.core.errors import ConfigError
@@ -50,11 +50,12 @@ def warnings(settings: Settings) -> Iterator[str]:
     """Yield what is allowed and yet hardly meant."""
     for name, upstream in settings.upstreams.items():
         table = f"upstreams.{name}"
-        if upstream.base_url is not None and not parse_base_url(table, upstream.base_url).path:
-            yield (
-                f"upstreams.{name}.base_url is {upstream.base_url!r}, without a path;"
-                " OpenAI-compatible servers are reached at .../v1."
-            )
+        for base_url in (*upstream.replicas, *filter(None, [upstream.base_url])):
+            if not parse_base_url(table, base_url).path:
+                yield (
+                    f"upstreams.{name}: the address is {base_url!r}, without a path;"
+                    " OpenAI-compatible servers are reached at .../v1."
+                )
     if settings.stores.redis.url is not None and settings.auth.namespace_secret_env is None:
         yield (
             "stores.redis.url is set, and auth.namespace_secret_env is not: tenants are named by a"

@@ -3,7 +3,7 @@
 import secrets
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -13,18 +13,20 @@ from stepwell.assembly.auditing import Auditing, build_auditing
 from stepwell.assembly.circles import OpenCircle, open_flights
 from stepwell.assembly.disk_watch import DiskWatch
 from stepwell.assembly.extras import extra_for
-from stepwell.assembly.settings import Class, Settings
+from stepwell.assembly.rules import prices_of, request_classes, routes
+from stepwell.assembly.settings import Settings
 from stepwell.core.clock import Clock, SystemClock
 from stepwell.core.names import EVERYONE, Tier
 from stepwell.core.ports import (
     EventSink,
     EvictionPolicy,
+    Paraphrases,
     Store,
     SupportsTrouble,
 )
 from stepwell.engines.served_process import EngineAddress
 from stepwell.exact.layer import ExactLayer
-from stepwell.keys.canonical import Dialect, KeyRules
+from stepwell.pipeline.behind import Behind
 from stepwell.pipeline.calls import Calls
 from stepwell.pipeline.feedback import Feedback
 from stepwell.pipeline.flights import Flights
@@ -34,8 +36,7 @@ from stepwell.pipeline.lookups import Lookups
 from stepwell.pipeline.renderings import Renderings
 from stepwell.pipeline.runner import Runner
 from stepwell.pipeline.targets import Targets
-from stepwell.policy.classes import BUILT_IN_CLASSES, GENERAL, RequestClass
-from stepwell.policy.routing import Route, make_route
+from stepwell.pipeline.warming import Warming, WarmingRules
 from stepwell.prefix.steering.hints import NearHints
 from stepwell.stores.alone import Alone
 from stepwell.stores.disk.store import DiskStore
@@ -49,7 +50,6 @@ from stepwell.telemetry.gauges import Gauges
 from stepwell.telemetry.ledger_writer import LedgerWriter
 from stepwell.telemetry.log import RequestLog
 from stepwell.telemetry.meters import Meters
-from stepwell.telemetry.prices import ModelPrice, Prices
 
 if TYPE_CHECKING:
     from stepwell.assembly.semantic import SemanticRooms
@@ -201,15 +201,6 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     auditing = build_auditing(
         settings, semantic, exact, store, flights, targets, clock=clock, events=events
     )
-    renderings = Renderings(max_bytes=settings.stores.memory.max_bytes // RENDERINGS_SHARE)
-    lookups = Lookups(
-        exact,
-        renderings,
-        clock=clock,
-        paraphrases=paraphrases,
-        hints=around.hints,
-        respondents=None if auditing is None else auditing.advisers,
-    )
     return House(
         plan=plan,
         clock=clock,
@@ -219,7 +210,7 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         intake=_intake(settings, targets, phrased=semantic is not None),
         exact=exact,
         flights=flights,
-        runner=_runner(settings, exact, lookups, flights, renderings, auditing, around),
+        runner=_runner(settings, exact, flights, paraphrases, auditing, calls, around),
         semantic=semantic,
         feedback=None if auditing is None else auditing.feedback,
         circles=circles,
@@ -255,21 +246,46 @@ def _intake(settings: Settings, targets: Targets, *, phrased: bool) -> Intake:
 def _runner(
     settings: Settings,
     exact: ExactLayer,
-    lookups: Lookups,
     flights: Flights,
-    renderings: Renderings,
+    paraphrases: Paraphrases | None,
     auditing: Auditing | None,
-    surroundings: Surroundings,
+    calls: Calls,
+    around: Surroundings,
 ) -> Runner:
+    renderings = Renderings(max_bytes=settings.stores.memory.max_bytes // RENDERINGS_SHARE)
+    lookups = Lookups(
+        exact,
+        renderings,
+        clock=around.clock,
+        paraphrases=paraphrases,
+        hints=around.hints,
+        respondents=None if auditing is None else auditing.advisers,
+    )
     return Runner(
         exact,
         lookups,
         flights,
         renderings,
-        clock=surroundings.clock,
-        events=surroundings.events,
+        clock=around.clock,
+        events=around.events,
         max_wait_seconds=settings.single_flight.max_wait_seconds,
+        behind=_behind(settings, auditing, calls, around),
+    )
+
+
+def _behind(
+    settings: Settings, auditing: Auditing | None, calls: Calls, around: Surroundings
+) -> Behind:
+    rules = {
+        name: WarmingRules(table.prefix.warm_tokens_per_minute)
+        for name, table in settings.upstreams.items()
+        if table.prefix.warm_on_hit
+    }
+    return Behind(
         audits=None if auditing is None else auditing.audits,
+        warming=Warming(rules, in_flight=calls.in_flight, clock=around.clock, events=around.events)
+        if rules
+        else None,
     )
 
 
@@ -293,15 +309,6 @@ POLICIES: Mapping[str, Callable[[], EvictionPolicy]] = {
     "lru": Lru,
     "lfu": Lfu,
 }
-
-
-def key_rules(settings: Settings, dialect: Dialect) -> KeyRules:
-    """Return how bodies for an upstream of ``dialect`` are made canonical."""
-    return KeyRules(
-        dialect=dialect,
-        text_steps=settings.exact.normalize,
-        ignored_fields=frozenset(settings.exact.ignored_fields),
-    )
 
 
 def _memory(settings: Settings, clock: Clock, events: EventSink) -> MemoryStore:
@@ -342,62 +349,6 @@ def _ledger(plan: Plan, meters: Meters, gauges: Gauges, events: EventSink) -> Le
         return None
     return LedgerWriter(
         plan.data_dir / LEDGER_FILE, boot=plan.boot, meters=meters, gauges=gauges, events=events
-    )
-
-
-def request_classes(settings: Settings) -> Mapping[str, RequestClass]:
-    """Return the built-in classes with what the settings change, and the settings' own.
-
-    Raises:
-        ConfigError: Names the class and the key.
-    """
-    classes = dict(BUILT_IN_CLASSES)
-    for name, table in settings.classes.items():
-        base = classes.get(name, replace(GENERAL, name=name))
-        given = {
-            key: value
-            for key in Class.__struct_fields__
-            if (value := getattr(table, key)) is not None
-        }
-        classes[name] = replace(base, **given)
-    return classes
-
-
-def routes(settings: Settings, classes: Mapping[str, RequestClass]) -> tuple[Route, ...]:
-    """Return the settings' routes, compiled.
-
-    Raises:
-        ConfigError: Names the route and the key.
-    """
-    return tuple(
-        make_route(
-            position,
-            request_class=rule.request_class,
-            known_classes=classes,
-            model=rule.model,
-            endpoint=rule.endpoint,
-            system_sha256=rule.system_sha256,
-            pattern=rule.pattern,
-        )
-        for position, rule in enumerate(settings.routes)
-    )
-
-
-def prices_of(settings: Settings) -> Prices:
-    """Return the price table of the settings.
-
-    Raises:
-        ConfigError: A price cannot be used.
-    """
-    table = settings.prices
-    return Prices(
-        table.currency,
-        {
-            name: ModelPrice(
-                price.input_per_million, price.output_per_million, price.cached_input_per_million
-            )
-            for name, price in table.models.items()
-        },
     )
 
 

@@ -15,6 +15,8 @@ from stepwell.assembly.settings_base import (
 )
 from stepwell.keys.canonical import Dialect
 
+ZmqAddress = Annotated[str, Meta(pattern="^(tcp|ipc)://[^ ]+$")]
+
 
 class UpstreamPrefix(Table, frozen=True):
     """``[upstreams.NAME.prefix]``: what is done for the prefix cache that the server has."""
@@ -28,11 +30,16 @@ class UpstreamPrefix(Table, frozen=True):
     """Tokens of prompts a replica has room for, until what it reports says otherwise."""
     token_timeout_seconds: PositiveSeconds = 0.1
     """How long the server may take to name a prompt's tokens; else its text stands for them."""
-    kv_events: tuple[Text, ...] = ()
+    kv_events: tuple[ZmqAddress, ...] = ()
     """ZMQ addresses where vLLM publishes its KV events, in the order of the replicas:
     ``tcp://10.0.0.1:5557``. Without, what was sent where tells what it holds."""
-    kv_replays: tuple[Text, ...] = ()
+    kv_replays: tuple[ZmqAddress, ...] = ()
     """Where they publish again what was missed, in the same order."""
+    warm_on_hit: bool = False
+    """Whether the server reads, when it has nothing else to do, what the cache answered in its
+    place, so that the next turn of the conversation finds its prefix. Costs tokens."""
+    warm_tokens_per_minute: Count = 50_000
+    """How many tokens of prompts that may take, for each worker."""
     prompt_cache_key: bool = False
     """Whether to send OpenAI's ``prompt_cache_key``, one for each tenant and system prompt."""
     cache_control: bool = False

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from stepwell.assembly.extras import extra_for
 from stepwell.assembly.house import Surroundings
 from stepwell.assembly.settings_upstreams import Upstream as UpstreamTable
 from stepwell.core.kv import KvScope
@@ -15,7 +16,7 @@ from stepwell.prefix.placement.router import Router
 from stepwell.prefix.placement.salt import cache_salt
 from stepwell.prefix.steering.placing import Knowledge, Placing
 from stepwell.prefix.steering.prompts import Prompts
-from stepwell.prefix.steering.servers import Replica, Replicas, Roots
+from stepwell.prefix.steering.servers import Closes, Replica, Replicas, Roots
 from stepwell.prefix.steering.shaping import (
     Salted,
     Shape,
@@ -87,6 +88,7 @@ def steered(
         Placing(name, known, hints=around.hints, events=around.events),
         prompts=Prompts(_token_source(table, Roots(replicas))),
         shaping=Shaping(tuple(_shapes(table, salt))),
+        listeners=_listeners(table, servers, known.residency),
     )
 
 
@@ -99,6 +101,22 @@ def _knowledge(
     room = Room(table.prefix.replica_tokens, table.prefix.block_tokens)
     residency = Residency({server.name: room for server in servers}, salt_of=salt_of)
     return Knowledge(residency, Router(residency))
+
+
+def _listeners(
+    table: UpstreamTable, servers: Sequence[Replica], residency: Residency
+) -> Sequence[Closes]:
+    """Listen to the replicas' KV events, where the settings say where they are."""
+    if not table.prefix.kv_events:
+        return ()
+    with extra_for("upstreams.NAME.prefix.kv_events is set", "vllm"):
+        from stepwell.engines.kv_event_stream import EventSource  # noqa: PLC0415  (an extra)
+        from stepwell.engines.kv_listener import KvListener  # noqa: PLC0415
+    replays = table.prefix.kv_replays or (None,) * len(servers)
+    return [
+        KvListener(EventSource(events, replay), partial(residency.told, server.name))
+        for server, events, replay in zip(servers, table.prefix.kv_events, replays, strict=True)
+    ]
 
 
 def _readiness(replicas: Replicas, name: ReplicaName) -> float:

@@ -6,7 +6,8 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from stepwell.assembly.environment import secret_from
-from stepwell.assembly.house import Plan, Surroundings, key_rules
+from stepwell.assembly.house import Plan, Surroundings
+from stepwell.assembly.rules import key_rules
 from stepwell.assembly.settings_upstreams import Upstream as UpstreamTable
 from stepwell.assembly.steering import steered, wants_steering
 from stepwell.core.errors import ConfigError

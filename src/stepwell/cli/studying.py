@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwell.assembly.house import key_rules, request_classes, routes
+from stepwell.assembly.rules import key_rules, request_classes, routes
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.study import StudyParts, open_study
 from stepwell.core.errors import ConfigError

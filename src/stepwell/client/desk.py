@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stepwell.assembly.house import Plan, Surroundings, key_rules
+from stepwell.assembly.house import Plan, Surroundings
 from stepwell.assembly.own_house import OwnHouse, open_own_house
+from stepwell.assembly.rules import key_rules
 from stepwell.assembly.secret import secret_beside
 from stepwell.assembly.settings import Settings
 from stepwell.core.errors import RequestError, UpstreamError

@@ -158,6 +158,24 @@ class CachedTokensCompared:
 
 
 @dataclass(frozen=True, slots=True)
+class Warmed:
+    """A model server has read a conversation that was answered from the cache."""
+
+    upstream: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class NotWarmed:
+    """A model server was to read such a conversation, and has not."""
+
+    upstream: str
+    why: str
+    """``busy``: it had other things to do for too long. ``crowded``: newer ones came.
+    ``over-budget``, ``failed``."""
+
+
+@dataclass(frozen=True, slots=True)
 class StageTimed:
     """How long one stage of a request took: ``parse``, ``key``, ``memory``, ``disk``, ..."""
 
@@ -222,6 +240,8 @@ Event = (
     | UpstreamAnswered
     | Placed
     | CachedTokensCompared
+    | Warmed
+    | NotWarmed
     | StageTimed
     | SemanticLookup
     | HitJudged

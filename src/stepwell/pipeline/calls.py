@@ -1,5 +1,6 @@
 """A call of our own: the model server is asked, and its answer kept if it may be."""
 
+from collections import Counter
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -56,6 +57,7 @@ class Calls:
         self._events = events
         self._paraphrases = paraphrases
         self._groups = groups
+        self._in_flight: Counter[str] = Counter()
         self._plain: set[str] = set()
         """Upstreams that refuse ``stream_options``; asked as the caller asks from then on."""
 
@@ -67,6 +69,18 @@ class Calls:
             RequestError: HTTP cannot carry the request.
             Diverged: The flight has a part of another answer.
         """
+        name = ask.upstream.name
+        self._in_flight[name] += 1
+        try:
+            return await self._make(flight, ask, may_fill=may_fill)
+        finally:
+            self._in_flight[name] -= 1
+
+    def in_flight(self, upstream: str) -> int:
+        """Return how many calls to an upstream are under way."""
+        return self._in_flight[upstream]
+
+    async def _make(self, flight: Flight, ask: Ask, *, may_fill: bool) -> Landed:
         started = self._clock.monotonic()
         reply = await self._send(ask, for_keeps=may_fill)
         if reply.status not in _FINAL_STATUSES:

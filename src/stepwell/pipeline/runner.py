@@ -16,7 +16,7 @@ from stepwell.core.names import CacheKey
 from stepwell.core.outcome import Hit, Miss, Outcome, Stale
 from stepwell.core.ports import EventSink
 from stepwell.exact.layer import ExactLayer
-from stepwell.pipeline.audits import Audits
+from stepwell.pipeline.behind import Behind
 from stepwell.pipeline.flight import Flight, Head, Reader
 from stepwell.pipeline.flights import Flights
 from stepwell.pipeline.hit_id import name_hit, write_hit_id
@@ -31,6 +31,8 @@ from stepwell.wire.shape import Shape
 
 MAX_REFRESHES = 64
 """How many new answers may be fetched behind stale ones at a time."""
+
+_NOTHING_BEHIND = Behind()
 
 _SERVER_ERROR = 500
 _TOO_MANY = 429
@@ -56,7 +58,7 @@ class Runner:
         clock: Clock,
         events: EventSink,
         max_wait_seconds: float,
-        audits: Audits | None = None,
+        behind: Behind = _NOTHING_BEHIND,
     ) -> None:
         """Put the parts together.
 
@@ -69,7 +71,7 @@ class Runner:
             events: Hears what went wrong.
             max_wait_seconds: How long a follower waits for another's reply to begin before it
                 makes a call of its own.
-            audits: Has hits on other words judged, if there is a semantic layer.
+            behind: What is done when an answer has been given.
         """
         self._exact = exact
         self._lookups = lookups
@@ -78,7 +80,7 @@ class Runner:
         self._clock = clock
         self._events = events
         self._max_wait_seconds = max_wait_seconds
-        self._audits = audits
+        self._behind = behind
         self._refreshing: dict[CacheKey, asyncio.Task[None]] = {}
 
     def answer_now(self, question: Question) -> Served | None:
@@ -114,8 +116,7 @@ class Runner:
                 if step.refresh:
                     self._refresh(ask)
                 served = self._serve(question, step.outcome, self._clock.now())
-                if self._audits is not None and isinstance(step.outcome, Hit):
-                    self._audits.served(ask, step.outcome)
+                self._behind.served(ask, step.outcome)
                 return served
             case Forward():
                 if _withheld(step.outcome) is not None:
@@ -140,8 +141,7 @@ class Runner:
         for task in list(self._refreshing.values()):
             task.cancel()
         await asyncio.gather(*self._refreshing.values(), return_exceptions=True)
-        if self._audits is not None:
-            await self._audits.aclose()
+        await self._behind.aclose()
 
     def _states_news(self, question: Question) -> bool:
         """Return whether the request states a source value that is not known yet."""
@@ -222,8 +222,8 @@ class Runner:
                 step = replace(step, share=False)
         else:
             withheld = _withheld(step.outcome)
-            if withheld is not None and self._audits is not None and leads and not flight.borrowed:
-                self._audits.withheld(ask, withheld, flight)
+            if withheld is not None and leads and not flight.borrowed:
+                self._behind.withheld(ask, withheld, flight)
             return served
         return await self._forward(ask, step, after=flight)
 

@@ -208,6 +208,19 @@ FORETOLD_TOKENS = Metric(
     " what was to be cached (foretold), what was, as reported (cached), and what was both (met).",
     ("upstream", "replica", "kind"),
 )
+WARMED_TOKENS = Metric(
+    "stepwell_warmed_tokens_total",
+    Kind.COUNTER,
+    "Prompt tokens that model servers read after answers from the cache, so that the next turn"
+    " finds them: those they had already (cached), and the others (computed; or unsaid).",
+    ("kind", "upstream"),
+)
+NOT_WARMED = Metric(
+    "stepwell_not_warmed_total",
+    Kind.COUNTER,
+    "Answers from the cache after which a model server was to be warmed, and why it was not.",
+    ("why", "upstream"),
+)
 REPLICAS_READY = Metric(
     "stepwell_replicas_ready",
     Kind.GAUGE,
@@ -302,6 +315,7 @@ CATALOGUE = (
     *(REQUESTS, REQUEST_SECONDS, FIRST_BYTE_SECONDS, STAGE_SECONDS, IN_FLIGHT),
     *(SAVED_TOKENS, SAVED_SECONDS, SAVED_MONEY, SPENT_TOKENS, SPENT_MONEY, UNPRICED_TOKENS),
     *(PREFIX_TOKENS, FORETOLD_TOKENS, REPLICA_REQUESTS, REPLICAS_READY),
+    *(WARMED_TOKENS, NOT_WARMED),
     *(SEMANTIC_LOOKUPS, SEMANTIC_SECONDS, SEMANTIC_SIMILARITY, SEMANTIC_POINTS),
     *(JUDGED, NOT_JUDGED, WITHHELD, PRECISION),
     *(UPSTREAM_SECONDS, UPSTREAM_FIRST_BYTE_SECONDS, UPSTREAM_ERRORS, LEADERS_LOST),

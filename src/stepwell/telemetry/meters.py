@@ -14,6 +14,7 @@ from stepwell.core.events import (
     HitNotJudged,
     HitWithheld,
     LeaderLost,
+    NotWarmed,
     Placed,
     RequestEnded,
     Result,
@@ -23,6 +24,7 @@ from stepwell.core.events import (
     Stored,
     UpstreamAnswered,
     UpstreamFailed,
+    Warmed,
 )
 from stepwell.telemetry import catalogue
 from stepwell.telemetry.catalogue import Kind, Metric
@@ -145,6 +147,11 @@ class Meters:
                 self._add(catalogue.REPLICA_REQUESTS, 1, upstream, replica, why)
             case CachedTokensCompared():
                 self._count_compared(event)
+            case Warmed(upstream, usage):
+                for kind, tokens in _by_prefix(usage):
+                    self._add(catalogue.WARMED_TOKENS, tokens, kind, upstream)
+            case NotWarmed(upstream, why):
+                self._add(catalogue.NOT_WARMED, 1, why, upstream)
             case LeaderLost(midway):
                 self._add(catalogue.LEADERS_LOST, 1, "midway" if midway else "before")
             case Degraded(component):

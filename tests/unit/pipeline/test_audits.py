@@ -30,6 +30,7 @@ from stepwell.core.names import CacheKey, Form, PairId
 from stepwell.exact.layer import ExactLayer
 from stepwell.keys.pair import pair_of
 from stepwell.pipeline.audits import MAX_AUDITS, AuditRules, Audits
+from stepwell.pipeline.behind import Behind
 from stepwell.pipeline.circle import Lead
 from stepwell.pipeline.feedback import By, Feedback
 from stepwell.pipeline.flights import Flights
@@ -175,7 +176,7 @@ def make_walk(
         clock=clock,
         events=events,
         max_wait_seconds=60.0,
-        audits=audits,
+        behind=Behind(audits),
     )
     assert exact.keep(stored_entry(clock))
     return Walk(clock, events, exact, flights, judge, judgements, audits, runner, HandUpstream())

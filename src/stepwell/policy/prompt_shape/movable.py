@@ -7,7 +7,7 @@ with a date, rules that name a day, and lists of numbered steps stay where they 
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from stepwell.keys.text import prose_and_code
@@ -78,15 +78,28 @@ def movable_in(text: str, causes: Collection[Cause]) -> list[Movable]:
         text: All of it; its code is left alone.
         causes: What to look for.
 
-    Cost: linear, some 0.2 us a character.
+    Cost: linear; 0.03 us a character, 0.2 us in lines that have a digit.
     """
     found: list[tuple[str, Movable]] = []
-    for match in _MOVABLE.finditer(_with_code_blotted_out(text)):
+    for match in _matches(_with_code_blotted_out(text)):
         name = next(name for name in _CAUSES if match[name] is not None)
         place = Movable(match.start(), match.end(), _CAUSES[name], match[name].strip())
         found.append((_one_spelling(match[f"{name}_label"]), place))
     times = Counter(label for label, _ in found)
     return [place for label, place in found if times[label] == 1 and place.cause in causes]
+
+
+_HINT = re.compile(r"[\d周期拜月]|day\b|[iI][dD]\b|编号|标识")
+"""Without one of these, no line says when, which or how many."""
+
+
+def _matches(text: str) -> Iterator[re.Match[str]]:
+    at = 0
+    while hint := _HINT.search(text, at):
+        start = text.rfind("\n", 0, hint.start()) + 1
+        line_end = text.find("\n", hint.end())
+        at = len(text) if line_end < 0 else line_end
+        yield from _MOVABLE.finditer(text, start, at)
 
 
 def without(text: str, place: Movable) -> str:

@@ -59,22 +59,14 @@ class Prompt:
     """All that a model reads of one request but the template's own marks."""
 
     segments: tuple[Segment, ...]
+    """As they stand in it."""
+    in_order: tuple[Segment, ...]
+    """The same with tools sorted by name, and documents in a row by what is in them."""
 
     @property
     def tokens(self) -> float:
         """How many tokens it is."""
         return sum(segment.tokens for segment in self.segments)
-
-    @property
-    def in_order(self) -> tuple[Segment, ...]:
-        """The segments with tools sorted by name, and documents in a row by what is in them."""
-        ordered: list[Segment] = []
-        for _, run in groupby(self.segments, lambda segment: (segment.part, segment.disorder)):
-            segments = list(run)
-            if segments[0].disorder is not None:
-                segments.sort(key=lambda segment: (segment.name, segment.bare))
-            ordered += segments
-        return tuple(ordered)
 
 
 def read_prompt(endpoint: Endpoint, body: Mapping[str, Any], cutter: PieceCutter) -> Prompt:
@@ -94,7 +86,15 @@ def read_prompt(endpoint: Endpoint, body: Mapping[str, Any], cutter: PieceCutter
             room -= len(text)
         if room <= 0:
             break
-    return Prompt(tuple(segments))
+    return Prompt(tuple(segments), tuple(_in_order(segments)))
+
+
+def _in_order(segments: list[Segment]) -> Iterator[Segment]:
+    for (_, disorder), run in groupby(segments, lambda segment: (segment.part, segment.disorder)):
+        if disorder is None:
+            yield from run
+        else:
+            yield from sorted(run, key=lambda segment: (segment.name, segment.bare))
 
 
 @dataclass(frozen=True, slots=True)

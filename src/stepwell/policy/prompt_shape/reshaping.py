@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import orjson
-
 from stepwell.core.names import Endpoint
 from stepwell.keys.text import prose_and_code
 from stepwell.policy.prompt_shape.causes import Cause
 from stepwell.policy.prompt_shape.movable import Movable, movable_in, without
+from stepwell.policy.prompt_shape.pieces import as_json
 from stepwell.policy.prompt_shape.places import at, head_texts_at, last_user_content_at, replaced
 
 SHAPE_VERSION = 1
@@ -93,8 +92,8 @@ def _with_tools(
 ) -> dict[str, Any]:
     for field in ("tools", "functions"):
         tools = body.get(field)
-        if not isinstance(tools, list):
-            continue
+        if not (isinstance(tools, list) and as_json(tools)):
+            continue  # What cannot be sent, or is nested too deep, is not ours to mend.
         if Rewrite.JSON in rules:
             tools = _changed(tools, [_sorted_keys(tool) for tool in tools], "keys sorted", what)
         if Rewrite.TOOLS in rules:
@@ -106,7 +105,7 @@ def _with_tools(
 
 def _changed(old: list[Any], new: list[Any], how: str, what: list[str]) -> list[Any]:
     """Return ``new`` if it is written otherwise than ``old``, which then goes on the record."""
-    if orjson.dumps(new) == orjson.dumps(old):
+    if as_json(new) == as_json(old):
         return old
     what.append(f"tools: {how}")
     return new

@@ -64,7 +64,7 @@ _PREFIXED_ID = (
 _HEX_ID = r"\b(?=[0-9]{0,63}[a-f])(?=[a-f]{0,63}[0-9])[0-9a-f]{12,64}\b"
 _ULID = r"\b(?-i:0[0-7][0-9A-HJKMNP-TV-Z]{24})\b"
 
-_AMOUNT = r"[\d.,]{1,15} ?[km%]?"
+_AMOUNT = r"[\d.,]{1,15}(?: ?[km%])?"
 _SPENT = r"(?:used|left|remaining|consumed|spent|available)"
 _UNIT = r"(?:tokens?|credits?|budget|quota|requests?|messages?|context|calls?|balance|usage)"
 _USAGE = (
@@ -73,7 +73,7 @@ _USAGE = (
     rf"|\b{_SPENT} {_UNIT}\s?(?:is|are)?\s?[:=：]?\s?\$?{_AMOUNT}"
     rf"(?:\s?(?:/|of|out of)\s?{_AMOUNT})?"
     rf"|(?<![\w.]){_AMOUNT}(?:\s?(?:/|of|out of)\s?{_AMOUNT})? {_UNIT} {_SPENT}\b"
-    r"|(?:已用|已使用|剩余|还剩|余额)[^\d\n]{0,12}[\d.,]{1,15}\s?%?"
+    r"|(?:已用|已使用|剩余|还剩|余额)[^\d\n]{0,12}[\d.,]{1,15}(?: ?%)?"
 )
 _SURE_COUNTER = (
     r"\b(?:request|call|turn|attempt|message|iteration|round|query|visit)s?"

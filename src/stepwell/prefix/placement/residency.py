@@ -110,6 +110,17 @@ class Residency:
         adapter = None if scope.adapter is None else scope.adapter.name
         return Region(adapter, self._salt_of(scope))
 
+    def adapter_of(self, model: str) -> str | None:
+        """Return by which adapter a model's prefixes are kept apart from those of others.
+
+        vLLM names an adapter as the model that requests ask for, and its base model not at all.
+        Where replicas send events, a name that none of them has as an adapter is the base model's.
+        """
+        told = [known.told for known in self._replicas.values() if known.told.tokens]
+        if told and not any(model in one.adapters for one in told):
+            return None
+        return model
+
     def held_tokens(self, replica: ReplicaName, region: Region, prompt: Tokens) -> int:
         """Return how many of a prompt's tokens a replica need not compute, as far as is known.
 

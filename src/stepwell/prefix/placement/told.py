@@ -45,6 +45,8 @@ class ToldBlocks:
     """
 
     def __init__(self, max_tokens: int) -> None:
+        self.adapters: set[str] = set()
+        """Names of adapters that blocks were told of."""
         self._max_tokens = max_tokens
         self._tokens = 0
         self._after: dict[_Place, BlockHash] = {}
@@ -63,6 +65,8 @@ class ToldBlocks:
         if size <= 0 or len(event.tokens) != len(event.blocks) * size:
             return
         self._block_bytes = max(size, self._block_bytes)  # The last block of a prompt may be part.
+        if event.adapter is not None:
+            self.adapters.add(event.adapter)
         before: _Before = _Root(event.adapter) if event.parent is None else event.parent
         for number, block in enumerate(event.blocks):
             tokens = event.tokens[number * size : (number + 1) * size]

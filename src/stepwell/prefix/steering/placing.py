@@ -59,7 +59,7 @@ class Placing:
             prefer = Near(near)
         elif prompt.session is not None:
             prefer = Session(prompt.session)
-        scope = scope_of(prompt, call.namespace)
+        scope = scope_of(self._known.residency.adapter_of(prompt.model), call.namespace)
         choice = self._known.router.choose(prompt.tokens, scope, states, prefer)
         if choice is None:
             return None
@@ -158,8 +158,13 @@ class Placement:
         self._learn(self, usage.prompt_tokens, usage.cached_tokens)
 
 
-def scope_of(prompt: Prompt, tenant: Namespace | None) -> KvScope:
+def scope_of(adapter: str | None, tenant: Namespace | None) -> KvScope:
     """Return what else the KV of a prompt depends on, as far as a gateway can tell."""
     return KvScope(
-        model="", tokenizer="", dtype="", rope="", adapter=Adapter(prompt.model, ""), tenant=tenant
+        model="",
+        tokenizer="",
+        dtype="",
+        rope="",
+        adapter=None if adapter is None else Adapter(adapter, ""),
+        tenant=tenant,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from stepwell.core.clock import Clock
 from stepwell.core.errors import UpstreamUnreachable
@@ -31,6 +32,14 @@ class Replica:
     root: Upstream
     """Where its own routes are."""
     health: Health = field(default_factory=Health)
+
+
+class Closes(Protocol):
+    """Something that goes on behind calls until it is closed."""
+
+    async def aclose(self) -> None:
+        """Stop."""
+        ...
 
 
 class Replicas:

@@ -1,15 +1,15 @@
 """A model server of several replicas, or of one whose prefix cache is looked after."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from stepwell.core.errors import UpstreamUnreachable
 from stepwell.core.ports import Call, Headers, Reply
 from stepwell.prefix.placement.replicas import ReplicaName
 from stepwell.prefix.steering.placing import Placement, Placing
 from stepwell.prefix.steering.prompts import Prompts
-from stepwell.prefix.steering.servers import Replicas, Request
+from stepwell.prefix.steering.servers import Closes, Replicas, Request
 from stepwell.prefix.steering.shaping import Shaping
-from stepwell.prefix.steering.tail import Tail
+from stepwell.wire.tail import Tail
 
 _OK = 200
 _BUSY = 429
@@ -36,6 +36,7 @@ class SteeredUpstream:
         *,
         prompts: Prompts,
         shaping: Shaping,
+        listeners: Sequence[Closes] = (),
     ) -> None:
         """Put the parts together.
 
@@ -46,6 +47,7 @@ class SteeredUpstream:
             placing: Chooses among them.
             prompts: Reads what a call begins with.
             shaping: What is added to calls.
+            listeners: Hear what replicas tell of themselves; closed with this.
         """
         self._name = name
         self._identity = identity
@@ -53,6 +55,7 @@ class SteeredUpstream:
         self._placing = placing
         self._prompts = prompts
         self._shaping = shaping
+        self._listeners = listeners
 
     @property
     def name(self) -> str:
@@ -99,6 +102,8 @@ class SteeredUpstream:
 
     async def aclose(self) -> None:
         """Close all connections."""
+        for listener in self._listeners:
+            await listener.aclose()
         await self._replicas.aclose()
 
     async def _try(self, placement: Placement, call: Call, *, is_last: bool) -> Reply | None:

@@ -14,6 +14,7 @@ _MIN_ANCHOR_CHARACTERS = 12
 """Such a piece is this long at least: a bracket says nothing."""
 
 _SHOWN_CHARACTERS = 200
+_SHOWN_OF_EACH = 16
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ def compare(new: Prompt, old: Prompt) -> Comparison:
     all is put down to those: no rewrite brings it back. Linear in the number of pieces; parts that
     are equal cost one comparison each.
     """
-    walk = _Walk()
+    walk = _Walk(new, old)
     for mine, other in zip(new.in_order, old.in_order, strict=False):
         if mine.part is not other.part or not walk.segment(mine, other):
             break
@@ -61,7 +62,9 @@ def compare(new: Prompt, old: Prompt) -> Comparison:
 class _Walk:
     """Goes along two prompts."""
 
-    def __init__(self) -> None:
+    def __init__(self, new: Prompt, old: Prompt) -> None:
+        self._new = new
+        self._old = old
         self.same = 0.0
         self.breaks: list[Break] = []
         self._before = ""
@@ -69,7 +72,8 @@ class _Walk:
     def segment(self, mine: Segment, other: Segment) -> bool:
         """Take a segment of each; return whether they are the same but for breaks."""
         if mine.disorder is not None and mine.rank != other.rank:
-            self._part_at(mine.disorder, mine.part, _shown(other), _shown(mine))
+            old, new = _order(self._old, mine), _order(self._new, mine)
+            self._part_at(mine.disorder, mine.part, old, new)
         if mine.pieces == other.pieces:
             self._count(mine.tokens)
             self._before = mine.pieces[-1].raw if mine.pieces else self._before
@@ -156,5 +160,9 @@ def _raw(pieces: tuple[Piece, ...]) -> str:
     return "".join(piece.raw for piece in pieces)
 
 
-def _shown(segment: Segment) -> str:
-    return segment.name or _raw(segment.pieces[:4])
+def _order(prompt: Prompt, like: Segment) -> str:
+    """Return how the tools or the documents of a prompt begin, in the order they stand in it."""
+    alike = [s for s in prompt.segments if (s.part, s.disorder) == (like.part, like.disorder)]
+    return ", ".join(
+        segment.name or segment.bare[:_SHOWN_OF_EACH] for segment in alike[:_SHOWN_CHARACTERS]
+    )

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from stepwell.policy.prompt_shape.prompt import Prompt, Segment
 from stepwell.study.analysis.recent import Recent
 
-MAX_PROMPTS = 50_000
-MAX_PIECES = 8_000_000
-"""Of all remembered prompts together: some 64 MB, and the texts that they do not share."""
+MAX_PROMPTS = 20_000
+MAX_PIECES = 2_000_000
+"""Of all remembered prompts together: some 16 MB, and up to 400 MB where prompts share none."""
 
-MAX_LINKS = 2_000_000
+MAX_LINKS = 500_000
 """Beginnings remembered for telling what is shared today."""
 
 _EVERY = 8

@@ -50,16 +50,19 @@ def _head(figures: Json) -> str:
         figures["shared"],
         figures["shared_after_rewrites"],
     )
-    text = f"{requests:,} {'request' if requests == 1 else 'requests'},"
-    text += f" {figures['prompt_tokens']:,} prompt tokens."
+    text = f"{_requests(requests)}, {figures['prompt_tokens']:,} prompt tokens."
     if requests < 2:  # noqa: PLR2004  (two can be compared)
         return text
     return (
         f"{text}\nPrompts begin like an earlier one, word for word, for {share(today['share'])} of"
         f" their tokens ({today['tokens']:,});\nafter the rewrites {', '.join(figures['rewrites'])}"
-        f" (they change {figures['requests_rewritten']:,} requests),"
+        f" (they change {_requests(figures['requests_rewritten'])}),"
         f" for {share(after['share'])} ({after['tokens']:,})."
     )
+
+
+def _requests(number: int) -> str:
+    return f"{number:,} request{'' if number == 1 else 's'}"
 
 
 def _notes(figures: Json) -> str:
@@ -68,7 +71,7 @@ def _notes(figures: Json) -> str:
     if figures["tokens_estimated"]:
         notes.append(
             "tokens estimated, one a CJK character and else four characters each: "
-            f"{figures['tokens_estimated']:,} requests"
+            f"{_requests(figures['tokens_estimated'])}"
         )
     return "\n".join(notes)
 

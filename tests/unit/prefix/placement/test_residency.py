@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from support.prompts import blocks, salt_of, scope
@@ -200,3 +201,11 @@ def test_absurd_reports() -> None:
     assert report(known, blocks(1, 2, 3), 10**12) == 0
     assert report(known, blocks(1, 2, 3), -7) == 32
     assert known.held_tokens(A, HERE, blocks(1, 2, 3, 4)) == 48
+
+
+def test_a_model_that_no_event_names_is_the_base_model() -> None:
+    known = residency()
+    assert known.adapter_of("base") == "base"  # Nobody tells: models are kept apart by name.
+    known.told(A, replace(stored("1", 1), adapter="tuned"))
+    assert known.adapter_of("base") is None
+    assert known.adapter_of("tuned") == "tuned"

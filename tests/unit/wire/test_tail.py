@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwell.core.entry import Usage
-from stepwell.prefix.steering.tail import TAIL_BYTES, Tail
+from stepwell.wire.tail import TAIL_BYTES, Tail
 
 USAGE = {
     "prompt_tokens": 100,

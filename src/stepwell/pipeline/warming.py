@@ -1,0 +1,147 @@
+"""Warm on hit: after an answer from the cache, the model server reads what it was spared.
+
+A hit leaves the server cold: it has never seen that turn, so the user's next one would have to be
+computed from its beginning. Behind the answer the conversation is sent to it, asking for one token,
+when it has nothing else to do. Nobody waits for that, and nothing of it fails a request.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+
+from stepwell.core.clock import Clock
+from stepwell.core.entry import Entry, Usage
+from stepwell.core.errors import RequestError, UpstreamError
+from stepwell.core.events import NotWarmed, Warmed
+from stepwell.core.names import Endpoint
+from stepwell.core.ports import Call, EventSink
+from stepwell.pipeline.question import Ask
+from stepwell.policy.spending import Spending
+from stepwell.wire.next_turn import next_turn
+from stepwell.wire.tail import Tail
+
+BYTES_PER_TOKEN = 4
+"""About, of English; what a call will cost is told by its size before it is made."""
+
+MAX_WAITING = 16
+"""Conversations that wait for a moment when their server is idle; the newest counts."""
+
+IDLE_SECONDS = 0.2
+"""So long a server must have had nothing to do."""
+
+PATIENCE_SECONDS = 20.0
+"""After so long, the user has probably gone on."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmingRules:
+    """Which hits a server is warmed after, and how much that may cost."""
+
+    tokens_per_minute: int
+    min_tokens: int = 256
+    """Shorter prompts are computed as quickly as they are fetched."""
+    fresh_seconds: float = 60.0
+    """Answers the server gave so recently it has not forgotten yet."""
+
+
+class Warming:
+    """Warms model servers. One event loop; not thread-safe."""
+
+    def __init__(
+        self,
+        rules: Mapping[str, WarmingRules],
+        *,
+        in_flight: Callable[[str], int],
+        clock: Clock,
+        events: EventSink,
+    ) -> None:
+        """Warm nothing yet.
+
+        Args:
+            rules: By the names of the upstreams that are warmed.
+            in_flight: Returns how many calls to an upstream are under way.
+            clock: The time.
+            events: Hears what came of it.
+        """
+        self._rules = rules
+        self._spending = {name: Spending(one.tokens_per_minute) for name, one in rules.items()}
+        self._in_flight = in_flight
+        self._clock = clock
+        self._events = events
+        self._waiting: dict[asyncio.Task[None], str] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many conversations are to be read, or are being read."""
+        return len(self._waiting)
+
+    def served(self, ask: Ask, entry: Entry, *, reworded: bool) -> None:
+        """Have the server of a hit read it, when it can.
+
+        Args:
+            ask: What was asked.
+            entry: What was served.
+            reworded: Whether it was the answer to other words, which the server has never read.
+        """
+        name = ask.upstream.name
+        rules = self._rules.get(name)
+        if rules is None or ask.question.endpoint is not Endpoint.CHAT:
+            return
+        age_seconds = self._clock.now() - entry.created_at
+        if not reworded and age_seconds < rules.fresh_seconds:
+            return
+        body = next_turn(ask.plain_call.body, entry.answer)
+        if body is None or len(body) < rules.min_tokens * BYTES_PER_TOKEN:
+            return
+        if len(self._waiting) >= MAX_WAITING:
+            next(iter(self._waiting)).cancel()
+            self._events.emit(NotWarmed(name, "crowded"))
+        task = asyncio.create_task(self._warm(ask, replace(ask.plain_call, body=body, key=None)))
+        self._waiting[task] = name
+        task.add_done_callback(self._waiting.pop)
+
+    async def aclose(self) -> None:
+        """Stop. It was nobody's request."""
+        tasks = list(self._waiting)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _warm(self, ask: Ask, call: Call) -> None:
+        name = ask.upstream.name
+        if not await self._is_idle(name):
+            self._events.emit(NotWarmed(name, "busy"))
+            return
+        tokens = len(call.body) // BYTES_PER_TOKEN
+        if not self._spending[name].take(tokens, self._clock.monotonic()):
+            self._events.emit(NotWarmed(name, "over-budget"))
+            return
+        usage = None
+        with suppress(UpstreamError, RequestError):  # The upstream has counted it.
+            usage = await self._send(ask, call)
+        if usage is None:
+            self._events.emit(NotWarmed(name, "failed"))
+        else:
+            self._events.emit(Warmed(name, usage))
+
+    async def _is_idle(self, name: str) -> bool:
+        """Wait until a server has had nothing to do for a moment; return whether that came."""
+        deadline = self._clock.monotonic() + PATIENCE_SECONDS
+        while self._clock.monotonic() < deadline:
+            was_idle = not self._in_flight(name)
+            await asyncio.sleep(IDLE_SECONDS)
+            if was_idle and not self._in_flight(name):
+                return True
+        return False
+
+    async def _send(self, ask: Ask, call: Call) -> Usage | None:
+        reply = await ask.upstream.send(call)
+        tail = Tail()
+        try:
+            async for chunk in reply.chunks():
+                tail.feed(chunk)
+        finally:
+            await reply.aclose()
+        return (tail.usage() or Usage()) if reply.status == HTTPStatus.OK else None
