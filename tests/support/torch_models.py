@@ -14,17 +14,17 @@ CONTEXT_TOKENS = 2048
 END = 2
 TEMPLATE = (
     "{% for message in messages %}<|start|>{{ message['role'] }}\n"
-    "{{ message['content'] }}<|end|>\n{% endfor %}<|start|>assistant\n"
+    "{{ message['content'] }}<|end|>\n{% endfor %}<|start|>assistant{{ '\n' }}"
 )
 
 
 def write_tiny_model(folder: Path, *, seed: int = 0, template: str = TEMPLATE) -> Path:
-    """Write a model of four layers, whose tokens are bytes and a few pairs; return its folder."""
+    """Write a model of two layers, whose tokens are bytes and a few pairs; return its folder."""
     config = LlamaConfig(
         vocab_size=320,
         hidden_size=64,
         intermediate_size=128,
-        num_hidden_layers=4,
+        num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
         head_dim=16,
