@@ -21,6 +21,8 @@ EXTRAS = (
     "prometheus_client",
     "rjieba",
     "starlette",
+    "torch",
+    "transformers",
     "uvicorn",
     "uvloop",
     "xllamacpp",
@@ -31,6 +33,18 @@ EXTRAS = (
 
 IN_VLLM = ("stepwell.vllm.connector", "stepwell.vllm.pages", "stepwell.vllm.stats")
 """Modules that only vLLM's own environment can import."""
+
+IN_TORCH = (
+    *(
+        f"stepwell.engines.torch.{name}"
+        for name in (
+            "answer_text answerer app conversion engine int8 kv_shape loading model progress"
+            " prompts raw_block replies requests sampling sequence working_kv"
+        ).split()
+    ),
+    *(f"stepwell.assembly.torch_{name}" for name in ("cache", "parts")),
+)
+"""Modules that only the torch engine's process imports; torch itself has side effects."""
 
 PUBLIC = (
     "AnswerStream Cache CachedAnswer ConfigError CorruptEntry RequestError StepwellError StoreError"
@@ -65,7 +79,7 @@ import stepwell
 
 modules = [found.name for found in pkgutil.walk_packages(stepwell.__path__, "stepwell.")]
 for name in modules:
-    if name not in in_vllm:
+    if name not in elsewhere:
         importlib.import_module(name)
 changed = dict(os.environ) != environment
 print(json.dumps([len(modules), seen, changed, threading.active_count()]))
@@ -139,6 +153,6 @@ client.close()
 
 def test_imports_have_no_side_effects() -> None:
     """Importing every module starts no thread or process, opens no socket, changes no variable."""
-    modules, seen, changed, threads = run(f"in_vllm = {IN_VLLM!r}\n{_WATCH}")
+    modules, seen, changed, threads = run(f"elsewhere = {IN_VLLM + IN_TORCH!r}\n{_WATCH}")
     assert modules > 100
     assert (seen, changed, threads) == ([], False, 1)

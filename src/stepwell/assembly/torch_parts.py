@@ -55,9 +55,12 @@ def put_together(settings: TorchSettings, loaded: Loaded) -> TorchParts:
     engine = Engine(
         loaded.model, cache if disk is None else WarmCache(cache, disk), slots=settings.slots
     )
+    facts = loaded.model.facts
+    prompter = Prompter(loaded.tokenizer, facts.vocabulary)
+    answerer = Answerer(engine, prompter, loaded.tokenizer)
     app = App(
-        answerer := Answerer(engine, Prompter(loaded.tokenizer), loaded.tokenizer),
-        loaded.model.facts,
+        answerer,
+        facts,
         api_key=settings.api_key,
         metrics=exposition(cache.figures, engine.counts, lambda: engine.active),
     )

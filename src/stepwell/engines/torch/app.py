@@ -82,6 +82,7 @@ class App:
             ],
             exception_handlers={
                 RequestError: _refused,
+                ClientDisconnect: _unheard,
                 HTTPException: _not_served,
                 Exception: _failed,
             },
@@ -288,8 +289,10 @@ async def _not_served(request: Request, error: Exception) -> Response:
     return await _refused(request, RequestError(told, status=status, code="not_found"))
 
 
+async def _unheard(_: Request, __: Exception) -> Response:
+    return Response(status_code=499)
+
+
 async def _failed(request: Request, error: Exception) -> Response:
-    if isinstance(error, ClientDisconnect):
-        return Response(status_code=499)
     _log.error("%s failed.", request.url.path, exc_info=error)
     return await _refused(request, error)

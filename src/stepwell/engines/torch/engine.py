@@ -13,7 +13,7 @@ from stepwell.core.errors import RequestError
 from stepwell.core.kv import KvCache
 from stepwell.engines.torch.counts import EngineCounts
 from stepwell.engines.torch.model import Model
-from stepwell.engines.torch.progress import Progress, Running
+from stepwell.engines.torch.progress import Progress, Running, best_source
 from stepwell.engines.torch.prompts import Prompt
 from stepwell.engines.torch.sampling import Sampling
 from stepwell.engines.torch.sequence import Pace, Sequence
@@ -110,8 +110,7 @@ class Engine:
             RequestError: The prompt is refused, or too many wait.
         """
         self.check(prompt)
-        async with self._slot(), self._sequence(prompt, sampling) as (sequence, progress):
-            cached = await self._make_ready(sequence, progress)
+        async with self._slot(), self._ready(prompt, sampling) as (sequence, progress, cached):
             while (token := await self._compute(sequence.prefill)) is None:
                 progress.move()
             progress.move()
@@ -149,19 +148,22 @@ class Engine:
             self._slots.release()
 
     @asynccontextmanager
-    async def _sequence(
+    async def _ready(
         self, prompt: Prompt, sampling: Sampling
-    ) -> AsyncIterator[tuple[Sequence, Progress]]:
-        """Let a sequence be found by others, and clear up behind it whatever happens."""
+    ) -> AsyncIterator[tuple[Sequence, Progress, int]]:
+        """Yield a sequence that others find, and that has what it could take from them.
+
+        Clears up behind it, whatever happens.
+        """
         sequence = Sequence(self._model, self._cache, self._pace, prompt, sampling)
         scope = self._model.facts.scope(prompt.tenant)
         progress = Progress(scope, prompt.tokens, sequence.working)
-        self._running.add(progress)
         counts = self.counts
         counts.requests += 1
         counts.prompt_tokens += prompt.length
         try:
-            yield sequence, progress
+            cached = await self._fill(sequence, progress, self._running.join(progress))
+            yield sequence, progress, cached
         finally:
             progress.end()
             counts.prefill_seconds += sequence.prefill_seconds
@@ -186,17 +188,21 @@ class Engine:
         self._running.remove(progress)
         self.counts.cache_faults += sequence.cache_faults
 
-    async def _make_ready(self, sequence: Sequence, progress: Progress) -> int:
-        """Take what others have computed of a prompt; return how many tokens that is."""
+    async def _fill(
+        self, sequence: Sequence, progress: Progress, earlier: tuple[Progress, ...]
+    ) -> int:
+        """Take what is kept of a prompt, and what ``earlier`` ones compute; return how many tokens.
+
+        What is kept while the cache is asked is missed there, so ``earlier`` was noted before.
+        """
         loop = asyncio.get_running_loop()
         kept = await loop.run_in_executor(self._restoring, sequence.restore)
         self.counts.kept_tokens += kept
         progress.move()
         shared = 0
-        while (best := self._running.best(progress)) is not None:
+        while (best := best_source(progress, earlier)) is not None:
             other, tokens = best
-            there = await other.reached(tokens)
-            # If the other one broke off, it is found no more, and another one may do.
+            there = await other.reached(tokens)  # fewer, if it broke off: then another may do
             shared += await self._compute(sequence.take_over, other.working, there)
             progress.move()
         self.counts.shared_tokens += shared

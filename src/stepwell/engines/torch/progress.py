@@ -22,6 +22,11 @@ class Progress:
         self._moved = asyncio.Event()
         self._is_over = False
 
+    @property
+    def most_tokens(self) -> int:
+        """How many tokens of its prompt are, or will be, computed."""
+        return self.working.length if self._is_over else len(self.prompt) // TOKEN_BYTES
+
     def move(self) -> None:
         """Tell those who wait that ``working.length`` has grown."""
         self._moved.set()
@@ -43,40 +48,49 @@ class Progress:
 
 
 class Running:
-    """All sequences that are computed, in the order they came. For one event loop."""
+    """All sequences that are computed or being kept, in the order they came. For one event loop."""
 
     def __init__(self) -> None:
         """Begin with none."""
         self._sequences: list[Progress] = []
 
-    def add(self, progress: Progress) -> None:
-        """Let others wait for what this one computes."""
+    def join(self, progress: Progress) -> tuple[Progress, ...]:
+        """Let later ones find this one; return those that came before it.
+
+        Only from those may it take anything, so that no two wait for each other.
+        """
+        earlier = tuple(self._sequences)
         self._sequences.append(progress)
+        return earlier
 
     def remove(self, progress: Progress) -> None:
         """Let go of it."""
         self._sequences.remove(progress)
 
-    def best(self, mine: Progress) -> tuple[Progress, int] | None:
-        """Return the earlier sequence that shares most of a prompt, and how many tokens.
-
-        ``None`` if none shares enough beyond what is there already. Only earlier ones, so that no
-        two wait for each other. Costs microseconds for each.
-        """
-        found: tuple[Progress, int] | None = None
-        worth = mine.working.length + WORTH_TOKENS
-        for other in self._sequences[: self._sequences.index(mine)]:
-            if other.scope != mine.scope:
-                continue
-            common = _common_tokens(mine.prompt, other.prompt)
-            # A model must compute at least one token to go on.
-            usable = min(common, len(mine.prompt) // TOKEN_BYTES - 1) // ROW_TOKENS * ROW_TOKENS
-            if usable >= worth:
-                found, worth = (other, usable), usable + 1
-        return found
-
     def __len__(self) -> int:
         return len(self._sequences)
+
+
+def best_source(mine: Progress, others: Sequence[Progress]) -> tuple[Progress, int] | None:
+    """Return which of ``others`` has, or will have, most of a prompt, and how many tokens.
+
+    ``None`` if none has enough beyond what is there already. Costs microseconds for each.
+    """
+    found: tuple[Progress, int] | None = None
+    worth = mine.working.length + WORTH_TOKENS
+    for other in others:
+        if other.scope != mine.scope:
+            continue
+        # A model must compute at least one token to go on.
+        usable = min(
+            _common_tokens(mine.prompt, other.prompt),
+            len(mine.prompt) // TOKEN_BYTES - 1,
+            other.most_tokens,
+        )
+        usable -= usable % ROW_TOKENS
+        if usable >= worth:
+            found, worth = (other, usable), usable + 1
+    return found
 
 
 def _common_tokens(one: Sequence[int], other: Sequence[int]) -> int:

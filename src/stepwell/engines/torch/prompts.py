@@ -100,9 +100,10 @@ class SpokenTokens:
 class Prompter:
     """Turns conversations and texts into prompts. Safe for many threads."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
-        """Take the tokenizer of the model that is prompted."""
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, vocabulary: int) -> None:
+        """Take the tokenizer of the model that is prompted, and how many tokens the model knows."""
         self._tokenizer = tokenizer
+        self._vocabulary = vocabulary
         self._spoken = SpokenTokens()
         special = sorted(filter(None, tokenizer.all_special_tokens), key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, special)) or r"(?!)")
@@ -141,9 +142,10 @@ class Prompter:
         Raises:
             RequestError: One of them is none of the model's.
         """
-        known = len(self._tokenizer)
-        if any(not 0 <= token < known for token in ids):
-            raise RequestError(f"token ids must be from 0 to {known - 1}", param="prompt")
+        if any(not 0 <= token < self._vocabulary for token in ids):
+            raise RequestError(
+                f"token ids must be from 0 to {self._vocabulary - 1}", param="prompt"
+            )
         return Prompt(tokens_of(ids), tenant, None)
 
     def note_answer(self, prompt: Prompt, text: str, generated: Sequence[int]) -> None:

@@ -1,0 +1,100 @@
+"""What a restart finds on disk: all of it, or what is whole; never another model's."""
+
+from pathlib import Path
+
+import pytest
+from integration.torch_engine.conftest import MakeParts
+from integration.torch_engine.talk import answer_ids
+from support.torch_models import random_ids, write_tiny_model
+
+from stepwell.assembly.torch_parts import TorchParts
+from stepwell.core.names import Namespace
+from stepwell.engines.torch.loading import Loaded, load
+from stepwell.prefix.shelves import Level
+
+DISK = {"disk_bytes": 256 << 20}
+IDS = random_ids(600, seed=1)
+WHOLE_BLOCKS_TOKENS = 592
+
+
+async def kept_on_disk(parts: TorchParts, tenant: Namespace | None = None) -> list[int]:
+    """Ask; return the answer once its blocks are on disk and the engine is gone."""
+    answer, cached = await answer_ids(parts, IDS, 4, tenant)
+    assert cached == 0
+    await parts.answerer.engine.aclose()
+    assert parts.cache.flush(timeout_seconds=20)
+    parts.cache.close()
+    return answer
+
+
+def files_of(folder: Path) -> list[Path]:
+    return sorted(
+        (path for path in folder.rglob("*") if path.is_file() and path.stat().st_size > 4096),
+        key=lambda path: path.stat().st_mtime_ns,
+    )
+
+
+@pytest.mark.parametrize("tenant", [None, Namespace(b"t" * 16)])
+async def test_restart_goes_on_warm(make_parts: MakeParts, tenant: Namespace | None) -> None:
+    """A new engine computes the last tokens only, says the same, and keeps it in memory again."""
+    answer = await kept_on_disk(make_parts(**DISK), tenant)
+    parts = make_parts(**DISK)
+    assert await answer_ids(parts, IDS, 4, tenant) == (answer, WHOLE_BLOCKS_TOKENS)
+    assert await answer_ids(parts, IDS, 4, tenant) == (answer, WHOLE_BLOCKS_TOKENS)
+    hits = {shelf.level: shelf.hit_tokens for shelf in parts.cache.figures().shelves}
+    assert hits[Level.DISK] == WHOLE_BLOCKS_TOKENS
+    assert hits[Level.EXACT] == WHOLE_BLOCKS_TOKENS
+
+
+@pytest.mark.parametrize("cut", [0, 100, -1])
+async def test_torn_files_cost_time_only(make_parts: MakeParts, tmp_path: Path, cut: int) -> None:
+    """A file that is empty, cut short or changed in its last byte ends the prefix before it."""
+    answer = await kept_on_disk(make_parts(**DISK))
+    for path in files_of(tmp_path / "kv")[::5]:
+        content = path.read_bytes()
+        torn = content[:cut] if cut >= 0 else content[:-1] + bytes([content[-1] ^ 1])
+        path.write_bytes(torn)
+    parts = make_parts(**DISK)
+    again, cached = await answer_ids(parts, IDS, 4)
+    assert again == answer
+    assert cached < WHOLE_BLOCKS_TOKENS
+    assert parts.answerer.engine.counts.cache_faults == 0
+
+
+async def test_another_model_of_the_same_name_finds_nothing(
+    make_parts: MakeParts, tmp_path: Path
+) -> None:
+    """A changed model file is another scope, whatever it is called."""
+    answer = await kept_on_disk(make_parts(**DISK))
+    folder = write_tiny_model(tmp_path / "tiny", seed=1)
+    other = load(folder, name="tiny", dtype="float32", cache=tmp_path / "digests")
+    parts = make_parts(other, **DISK)
+    different, cached = await answer_ids(parts, IDS, 4)
+    assert cached == 0
+    assert different != answer
+    await parts.answerer.engine.aclose()
+    assert await answer_ids(make_parts(**DISK), IDS, 4) == (answer, WHOLE_BLOCKS_TOKENS)
+
+
+async def test_other_block_sizes_and_precisions_find_nothing_of_each_other(
+    make_parts: MakeParts, tiny_folder: Path, tmp_path: Path
+) -> None:
+    """Blocks of 16 are not taken for blocks of 32, nor float32 for bfloat16."""
+    answer = await kept_on_disk(make_parts(**DISK))
+    assert (await answer_ids(make_parts(block_tokens=32, **DISK), IDS, 4)) == (answer, 0)
+    short = load(tiny_folder, name="tiny", dtype="bfloat16", cache=tmp_path / "digests")
+    assert (await answer_ids(make_parts(short, **DISK), IDS, 4))[1] == 0
+
+
+async def test_full_disk_costs_no_answer(
+    make_parts: MakeParts, small_disk: Path, loaded: Loaded
+) -> None:
+    """What the disk has no room for is kept in memory, and answers come as ever."""
+    parts = make_parts(kv_folder=str(small_disk / "kv"), **DISK)
+    tokens = (3 << 20) // loaded.model.facts.shape.token_bytes
+    prompts = [random_ids(1000, seed) for seed in range(tokens // 1000 + 2)]
+    answers = [(await answer_ids(parts, ids, 2))[0] for ids in prompts]
+    parts.cache.flush(timeout_seconds=20)
+    assert parts.cache.figures().refused_blocks["unwritten"] > 0
+    again = [await answer_ids(parts, ids, 2) for ids in prompts]
+    assert again == [(answer, 992) for answer in answers]
