@@ -3,7 +3,7 @@
 from typing import Any
 
 import orjson
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.test_policy_any_body import BODIES
 
@@ -14,6 +14,8 @@ from stepwell.policy.prompt_shape.prompt import read_prompt
 from stepwell.policy.prompt_shape.reshaping import Rewrite, reshape
 from stepwell.policy.prompt_shape.risks import risks_of
 from stepwell.policy.prompt_shape.tokens import estimated_tokens
+
+unhurried = settings(deadline=None)
 
 ENDPOINTS = st.sampled_from(Endpoint)
 RULES = st.sets(st.sampled_from(Rewrite))
@@ -73,6 +75,7 @@ def said(content: Any) -> str:
     return content if isinstance(content, str) else "\n".join(part["text"] for part in content)
 
 
+@unhurried
 @given(ENDPOINTS, BODIES, RULES)
 def test_of_any_body_something_is_read_and_nothing_raises(
     endpoint: Endpoint, body: dict[str, Any], rules: set[Rewrite]
@@ -81,6 +84,7 @@ def test_of_any_body_something_is_read_and_nothing_raises(
     risks_of(endpoint, body)
 
 
+@unhurried
 @given(CHATS, RULES)
 def test_twice_is_once(body: dict[str, Any], rules: set[Rewrite]) -> None:
     once = reshape(Endpoint.CHAT, body, rules)
@@ -88,6 +92,7 @@ def test_twice_is_once(body: dict[str, Any], rules: set[Rewrite]) -> None:
     assert (once.body is body) == (once.what == ())
 
 
+@unhurried
 @given(CHATS, RULES)
 def test_nothing_else_is_touched(body: dict[str, Any], rules: set[Rewrite]) -> None:
     before = orjson.dumps(body)
@@ -113,6 +118,7 @@ def _code(content: Any) -> list[str]:
     return [piece for text in texts for piece, is_prose in prose_and_code(text) if not is_prose]
 
 
+@unhurried
 @given(CHATS, RULES)
 def test_no_word_is_lost(body: dict[str, Any], rules: set[Rewrite]) -> None:
     """All letters and digits of the request are in the rewritten one; only the note's are new."""
@@ -139,6 +145,7 @@ def _users(body: dict[str, Any]) -> list[str]:
     return [said(turn["content"]) for turn in body["messages"] if turn["role"] == "user"]
 
 
+@unhurried
 @given(TEXTS)
 def test_pieces_are_the_text(text: str) -> None:
     cutter = PieceCutter(estimated_tokens)
@@ -147,6 +154,7 @@ def test_pieces_are_the_text(text: str) -> None:
     assert cutter.cut(text) == pieces
 
 
+@unhurried
 @given(TEXTS, TEXTS)
 def test_a_prompt_is_all_its_words(system: str, user: str) -> None:
     turns = [{"role": "system", "content": system}, {"role": "user", "content": user}]

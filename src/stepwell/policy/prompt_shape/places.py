@@ -11,7 +11,8 @@ from stepwell.core.names import Endpoint
 Path = tuple[str | int, ...]
 """Members from the body down to a value."""
 
-SYSTEM_ROLES = frozenset({"system", "developer"})
+SYSTEM_ROLES = ("system", "developer")
+"""Not a set: a stranger's role may be anything, and not all of that can be looked up in one."""
 
 _TURNS = {Endpoint.CHAT: "messages", Endpoint.RESPONSES: "input"}
 

@@ -199,3 +199,9 @@ def test_the_identity_tells_rewrites_and_versions_apart() -> None:
     both = shape_identity((Rewrite.TOOLS, Rewrite.JSON))
     assert both == shape_identity((Rewrite.JSON, Rewrite.TOOLS))
     assert both != shape_identity((Rewrite.JSON,))
+
+
+@pytest.mark.parametrize("role", [["user"], {"a": 1}, None, 7])
+def test_a_role_may_be_anything(role: Any) -> None:
+    body = {"model": "m", "input": [{"role": role, "content": "Now: 10:00\nBe kind."}]}
+    assert rewritten(body, endpoint=Endpoint.RESPONSES).body is body
