@@ -61,7 +61,8 @@ def _target(name: str, table: UpstreamTable, plan: Plan, around: Surroundings) -
         upstream = make(server.base_urls[0])
     takes_callers_key = server.api_key is None and plan.settings.auth.mode != "keys"
     shape = shape_identity(plan.settings.prefix.rewrite)
-    return Target(upstream, KeyScheme(f"{identity}{shape}", rules), table.models, takes_callers_key)
+    named = f"{identity}\0{shape}" if shape else identity
+    return Target(upstream, KeyScheme(named, rules), table.models, takes_callers_key)
 
 
 def _one(
