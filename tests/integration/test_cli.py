@@ -87,6 +87,10 @@ def test_a_wrong_call_says_how(arguments: list[str]) -> None:
         ("[upstreams.x]\nbase_url = 'http:///v1'", "[upstreams.x] base_url 'http:///v1' must be"),
         ("[upstreams.x]\nbase_url = 'http://a:99999/v1'", "http://a:99999/v1' must be"),
         ("[upstreams.x]\nmodels = ['a']", "upstreams.x: base_url is missing"),
+        (
+            "[upstreams.x]\nbase_url = 'http://a/v1'\n[upstreams.x.llama]\nslots = 1",
+            '[upstreams.NAME.llama] goes with kind = "embedded"',
+        ),
         ("[auth]\nmode = 'keys'", "needs [[auth.keys]]"),
         (
             (
