@@ -22,6 +22,7 @@ from routing_fleet import Chat, Fleet, Kv, Outage, Policy, Replica
 from routing_traffic import Mix, chats, read, strangers
 
 from stepwell.core.kv import KvScope, Tokens
+from stepwell.core.kv_events import KvEvent
 from stepwell.prefix.placement.region import Region
 from stepwell.prefix.placement.rendezvous import digest, ranked
 from stepwell.prefix.placement.replicas import Condition, ReplicaName, ReplicaState
@@ -40,6 +41,9 @@ class Deaf:
         """Not heard."""
 
     def reported(self, replica: ReplicaName, prompt: Tokens, foretold: int, cached: int) -> None:
+        """Not heard."""
+
+    def told(self, replica: ReplicaName, events: Sequence[KvEvent]) -> None:
         """Not heard."""
 
     def lost(self, replica: ReplicaName) -> None:
@@ -94,8 +98,9 @@ class ChatHash(Deaf):
 class Informed:
     """What ways of placing have in common that know what was sent where."""
 
-    def __init__(self, rooms: dict[ReplicaName, Room]) -> None:
-        self._residency = Residency(rooms)
+    def __init__(self, rooms: dict[ReplicaName, Room], *, hears_events: bool = False) -> None:
+        self._residency = Residency(rooms, max_told_tokens=10_000_000)
+        self._hears_events = hears_events
 
     def computed(self, replica: ReplicaName, tokens: Tokens) -> None:
         """Note it."""
@@ -106,6 +111,11 @@ class Informed:
         self._residency.reported(
             replica, REGION, prompt, foretold_tokens=foretold, cached_tokens=cached
         )
+
+    def told(self, replica: ReplicaName, events: Sequence[KvEvent]) -> None:
+        """Take it, if events are on."""
+        for event in events if self._hears_events else ():
+            self._residency.told(replica, event)
 
     def lost(self, replica: ReplicaName) -> None:
         """Forget it."""
@@ -152,9 +162,14 @@ class Ours(Informed):
     """The router."""
 
     def __init__(
-        self, rooms: dict[ReplicaName, Room], rules: Rules, *, told_chats: bool = True
+        self,
+        rooms: dict[ReplicaName, Room],
+        rules: Rules,
+        *,
+        told_chats: bool = True,
+        hears_events: bool = False,
     ) -> None:
-        super().__init__(rooms)
+        super().__init__(rooms, hears_events=hears_events)
         self._told_chats = told_chats
         self._router = Router(self._residency, rules)
         self.seconds = 0.0
@@ -226,6 +241,10 @@ def ways(rules: Rules) -> Makers:
         "router": lambda scene: [Ours(scene.rooms(), rules)],
         "router, chats unknown": lambda scene: [Ours(scene.rooms(), rules, told_chats=False)],
         "router, 2 gateways": lambda scene: [Ours(scene.rooms(), rules) for _ in range(2)],
+        "router, 2 gateways, events": lambda scene: [
+            Ours(scene.rooms(), rules, hears_events=True) for _ in range(2)
+        ],
+        "router, events": lambda scene: [Ours(scene.rooms(), rules, hears_events=True)],
         "router, room x4": lambda scene: [Ours(scene.rooms(4.0), rules)],
         "router, room x1/4": lambda scene: [Ours(scene.rooms(0.25), rules)],
     }
@@ -272,10 +291,13 @@ def play(scene: Scene, makers: Makers) -> Iterator[dict[str, object]]:
 
 def scenes(*, smoke: bool) -> Iterator[Scene]:
     """Yield the scenes that are made here."""
-    mix = Mix(chats=80 if smoke else 600)
+    mix = Mix(chats=40 if smoke else 600)
     chat = chats(mix)
-    yield Scene("chat, 2 replicas", chats(replace(mix, chats_per_second=0.75)), replicas=2)
     yield Scene("chat, 4 replicas", chat)
+    yield Scene("no reuse", strangers(200 if smoke else 1_500, per_second=10.0))
+    if smoke:
+        return
+    yield Scene("chat, 2 replicas", chats(replace(mix, chats_per_second=0.75)), replicas=2)
     yield Scene("chat, little memory", chat, room_tokens=30_000)
     yield Scene("chat, light load", chats(replace(mix, chats_per_second=0.3)))
     yield Scene("chat, heavy load", chats(replace(mix, chats_per_second=4.0)))
@@ -283,7 +305,6 @@ def scenes(*, smoke: bool) -> Iterator[Scene]:
     outage = Outage(ReplicaName("replica-1"), 100.0, 200.0)
     yield Scene("a replica dies", chat, outages=[outage])
     yield Scene("a slow replica", chat, slow=0.5)
-    yield Scene("no reuse", strangers(200 if smoke else 1_500, per_second=10.0))
 
 
 def traces(directory: Path, *, smoke: bool) -> Iterator[Scene]:

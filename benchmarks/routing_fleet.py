@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from stepwell.core.kv import TOKEN_BYTES, Tokens
+from stepwell.core.kv_events import BlocksRemoved, BlocksStored, KvEvent
 from stepwell.prefix.placement.replicas import Condition, Loads, ReplicaName, ReplicaState, Work
 
 PREFILL_TOKENS_PER_SECOND = 8_000.0
@@ -73,6 +74,10 @@ class Policy(Protocol):
         """Hear what a replica reports of a prompt."""
         ...
 
+    def told(self, replica: ReplicaName, events: Sequence[KvEvent]) -> None:
+        """Hear what a replica says of its blocks."""
+        ...
+
     def lost(self, replica: ReplicaName) -> None:
         """Hear that a replica is down."""
         ...
@@ -99,13 +104,21 @@ class Kv:
         held = itertools.takewhile(self._blocks.__contains__, chain)
         return self._block_tokens * sum(1 for _ in held)
 
-    def store(self, tokens: bytes) -> None:
-        """Keep all blocks of some tokens."""
-        for block in reversed(list(self._chain(tokens))):
+    def store(self, tokens: bytes) -> list[KvEvent]:
+        """Keep all blocks of some tokens; return what a replica would say of it."""
+        chain = list(self._chain(tokens))
+        known = sum(1 for _ in itertools.takewhile(self._blocks.__contains__, chain))
+        for block in reversed(chain):
             self._blocks[block] = None
             self._blocks.move_to_end(block)
+        events: list[KvEvent] = []
+        if new := tuple(chain[known:]):
+            part = Tokens(tokens[known * self._step : len(chain) * self._step])
+            parent = chain[known - 1] if known else None
+            events.append(BlocksStored(new, parent, part, self._block_tokens))
         while len(self._blocks) > self._max_blocks:
-            self._blocks.popitem(last=False)
+            events.append(BlocksRemoved((self._blocks.popitem(last=False)[0],)))
+        return events
 
     def clear(self) -> None:
         """Forget all."""
@@ -222,7 +235,7 @@ class Fleet:
         if request.attempt != attempt:
             return
         replica.computing = None
-        replica.kv.store(request.prompt)
+        self._keep(replica, request.prompt)
         replica.writing.append(request)
         if request.work is not None:
             request.work.prefilled()
@@ -232,6 +245,11 @@ class Fleet:
         seconds = said * SECONDS_PER_OUTPUT_TOKEN / replica.speed
         self._at(now + seconds, "written", (replica, request, attempt))
         self._next(now, replica)
+
+    def _keep(self, replica: Replica, tokens: Tokens) -> None:
+        events = replica.kv.store(tokens)
+        for policy in self._policies:
+            policy.told(replica.name, events)
 
     def _count(self, now: float, request: Request) -> None:
         self.sums.prompt_tokens += len(request.prompt) // TOKEN_BYTES
@@ -249,7 +267,7 @@ class Fleet:
             request.work.ended()
         chat, number = request.chat, request.number
         tokens = Tokens(request.prompt + chat.turns[number].said)
-        replica.kv.store(tokens)
+        self._keep(replica, tokens)
         replica.requests += 1
         replica.written_tokens += len(chat.turns[number].said) // TOKEN_BYTES
         policy = self._policies[self._gateways[id(chat)]]

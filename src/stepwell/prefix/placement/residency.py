@@ -22,7 +22,7 @@ from stepwell.prefix.placement.told import ToldBlocks
 SHRINK = 0.95
 """What is left of an assumed room after a report of less than was foretold."""
 
-GROW = 1.02
+GROW = 1.1
 """By how much it grows after a report of more, as long as it is full."""
 
 LEAST_SHARE, MOST_SHARE = 1 / 64, 16.0

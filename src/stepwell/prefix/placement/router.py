@@ -85,8 +85,9 @@ class Rules:
     """Scores as near as this are equal: a conversation stays, or the prompt's tokens choose."""
     balance: float = 0.1
     """What having been given as much again as others lately costs, in shares of the prompt."""
-    overload: float = 3.0
-    """Times what the others have to do, and one request: with more, what is held does not count."""
+    overload: float = 2.5
+    """Times what the others have to do, what being held saves, and one request: with more load than
+    that, it does not count what a replica holds."""
     home_share: float = 0.1
     """What being at home is worth to a prompt that nobody holds, in shares of the prompt."""
     head_tokens: int = 256
@@ -224,7 +225,8 @@ class Router:
         the mean above the mean.
         """
         others = case.mean_load + (case.mean_load - case.loads[name]) / (len(case.loads) - 1)
-        is_overloaded = case.loads[name] > self._rules.overload * (1.0 + others)
+        saved = case.credits[name] / PREFILL_TOKENS_PER_REQUEST
+        is_overloaded = case.loads[name] > self._rules.overload * (1.0 + others + saved)
         share = 0.0 if is_overloaded else case.credits[name] / case.prompt_tokens
         return share - self._penalty(case, name)
 

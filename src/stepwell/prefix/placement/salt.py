@@ -28,8 +28,9 @@ def cache_salt(secret: bytes, upstream: str, tenant: Namespace | None) -> str:
         secret: The one that namespaces are made with; the same for all gateways that are to share.
         upstream: The model server as the settings name it. A salt that leaks there opens nothing
             elsewhere.
-        tenant: Whose request it is; ``None``: what all tenants share, because the operator has
-            declared whole prompts public.
+        tenant: Whose request it is; ``None``: nobody's. Those share with each other, so nothing
+            that a tenant must keep to itself may go with this salt, not even behind a public
+            beginning: a salt holds for the whole prompt.
 
     Returns:
         32 characters that are safe in URLs and file names.

@@ -209,3 +209,30 @@ def test_a_model_that_no_event_names_is_the_base_model() -> None:
     known.told(A, replace(stored("1", 1), adapter="tuned"))
     assert known.adapter_of("base") is None
     assert known.adapter_of("tuned") == "tuned"
+
+
+def test_long_and_short_prompts() -> None:
+    """A prompt of 32k tokens, then thousands of short ones: within the room, all the time."""
+    known = residency(tokens=40_000, is_known=True)
+    long = blocks(*range(2_048))
+    known.sent(A, HERE, long)
+    assert known.held_tokens(A, HERE, long) == 32 * 1024 - 16
+    for number in range(3_000):
+        known.sent(A, HERE, blocks(number, number + 1))
+    newest = range(3_000 - 40_000 // 32 + 1, 3_000)
+    held = sum(known.held_tokens(A, HERE, blocks(n, n + 1, 7)) for n in newest)
+    assert held == 32 * len(newest)
+    assert known.held_tokens(A, HERE, long) <= 40_000 - held
+
+
+def test_prompts_that_differ_in_the_first_token() -> None:
+    """Share nothing, however long the rest."""
+    known = residency()
+    known.sent(A, HERE, LONG)
+    assert known.held_tokens(A, HERE, Tokens(b"\xff\xff\xff\xff" + LONG[4:])) == 0
+
+
+def test_tokens_that_are_none() -> None:
+    """Bytes that are no whole tokens are refused, not guessed at."""
+    with pytest.raises(ValueError, match="bytes of tokens"):
+        residency().sent(A, HERE, Tokens(LONG[:-1]))
