@@ -126,6 +126,7 @@ class Placement:
         """Of the prompt, in what stands for tokens here."""
         self._reported_tokens = self._tokens
         """Of the prompt, as the server counts."""
+        self._is_over = False
 
     @property
     def noted(self) -> str:
@@ -150,11 +151,14 @@ class Placement:
             self._known.router.remember(self._key, choice, self._prompt.tokens)
 
     def ended(self, usage: Usage | None) -> None:
-        """Note that it is over, however it ended. May be called twice.
+        """Note that it is over, however it ended. The first call counts.
 
         Args:
             usage: What the server reports of a whole answer.
         """
+        if self._is_over:
+            return
+        self._is_over = True
         self._work.ended()
         if usage is None or usage.cached_tokens is None or not usage.prompt_tokens:
             return
