@@ -1,7 +1,6 @@
 """The embedded engine for real: its process, and what a client sees of it."""
 
 import asyncio
-import importlib.util
 import json
 import os
 import signal
@@ -15,26 +14,18 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.embedded import SMALL, RunningEngine, needs_the_engine, running_engine
 
 from stepwell.children.child import Child
 from stepwell.core.errors import ConfigError, UpstreamError
-from stepwell.core.events import Event
 from stepwell.core.names import Endpoint
-from stepwell.core.ports import Call
-from stepwell.engines.embedded import EmbeddedEngine, EngineAddress
+from stepwell.core.ports import Call, Upstream
+from stepwell.engines.embedded import EmbeddedEngine, EngineBounds
 from stepwell.engines.http import HttpUpstream
 from stepwell.engines.llama_process import LlamaSettings
-from stepwell.engines.weights import WEIGHTS_PACKAGE
+from stepwell.engines.slotted import SlottedUpstream
 
-MISSING = [
-    package
-    for package in ("xllamacpp", WEIGHTS_PACKAGE)
-    if importlib.util.find_spec(package) is None
-]
-pytestmark = [
-    pytest.mark.embedded,
-    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
-]
+pytestmark = [pytest.mark.embedded, needs_the_engine]
 
 PARENT = """
 import sys
@@ -47,34 +38,10 @@ sys.stdin.read()
 """
 
 
-class NoEvents:
-    def emit(self, event: Event) -> None:
-        pass
-
-
-class Running:
-    """An engine that serves, and what it reported."""
-
-    def __init__(self, data_dir: Path) -> None:
-        self.reports: list[str] = []
-        self.engine = EmbeddedEngine(data_dir=data_dir, report=self.reports.append)
-        self.address: EngineAddress = self.engine.start()
-
-    def upstream(self, api_key: str | None = None) -> HttpUpstream:
-        return HttpUpstream(
-            "embedded",
-            self.address.base_url,
-            identity=self.address.identity,
-            api_key=api_key or self.address.api_key,
-            events=NoEvents(),
-        )
-
-
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    started = Running(tmp_path_factory.mktemp("data"))
-    yield started
-    started.engine.stop()
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEngine]:
+    with running_engine(tmp_path_factory.mktemp("data"), EngineBounds()) as started:
+        yield started
 
 
 def chat(text: str = "Say hi", **members: Any) -> Call:
@@ -88,7 +55,7 @@ def chat(text: str = "Say hi", **members: Any) -> Call:
     return Call(Endpoint.CHAT, json.dumps(body).encode(), ())
 
 
-async def ask(upstream: HttpUpstream, call: Call) -> tuple[int, bytes]:
+async def ask(upstream: Upstream, call: Call) -> tuple[int, bytes]:
     reply = await upstream.send(call)
     try:
         return reply.status, b"".join([chunk async for chunk in reply.chunks()])
@@ -102,7 +69,7 @@ def events_of(stream: bytes) -> list[dict[str, Any]]:
     return [json.loads(text) for text in texts]
 
 
-async def test_chat_answers_with_usage(running: Running) -> None:
+async def test_chat_answers_with_usage(running: RunningEngine) -> None:
     """A plain request gets an answer in OpenAI's shape, with the tokens it cost."""
     upstream = running.upstream()
     status, body = await ask(upstream, chat())
@@ -114,7 +81,7 @@ async def test_chat_answers_with_usage(running: Running) -> None:
     assert answer["usage"]["completion_tokens"] == 4
 
 
-async def test_stream_joins_to_the_whole_answer(running: Running) -> None:
+async def test_stream_joins_to_the_whole_answer(running: RunningEngine) -> None:
     """The same request streamed gives the same text, and usage when asked for."""
     upstream = running.upstream()
     _, whole = await ask(upstream, chat())
@@ -129,9 +96,9 @@ async def test_stream_joins_to_the_whole_answer(running: Running) -> None:
     assert stream.endswith(b"data: [DONE]\n\n")
 
 
-async def test_repeated_prompt_is_cached(running: Running) -> None:
+async def test_repeated_prompt_is_cached(running: RunningEngine) -> None:
     """The engine computes a prompt once; the second time nearly all its tokens are reused."""
-    upstream = running.upstream()
+    upstream = SlottedUpstream(running.upstream(), running.address.slots)
     prompt = "The quick brown fox jumps over the lazy dog. " * 8
     await ask(upstream, chat(prompt))
     _, body = await ask(upstream, chat(prompt))
@@ -140,7 +107,7 @@ async def test_repeated_prompt_is_cached(running: Running) -> None:
     assert usage["prompt_tokens_details"]["cached_tokens"] == usage["prompt_tokens"] - 1
 
 
-async def test_response_format_is_obeyed(running: Running) -> None:
+async def test_response_format_is_obeyed(running: RunningEngine) -> None:
     """A JSON schema binds even a small model: the answer parses and has the members."""
     upstream = running.upstream()
     schema = {
@@ -156,7 +123,7 @@ async def test_response_format_is_obeyed(running: Running) -> None:
     assert list(content) == ["age"]
 
 
-async def test_streams_in_a_row_survive_unannounced_closes(running: Running) -> None:
+async def test_streams_in_a_row_survive_unannounced_closes(running: RunningEngine) -> None:
     """The engine closes its connection after each stream without saying so; no call notices."""
     upstream = running.upstream()
     statuses = [(await ask(upstream, chat(stream=True, max_tokens=1)))[0] for _ in range(10)]
@@ -164,7 +131,7 @@ async def test_streams_in_a_row_survive_unannounced_closes(running: Running) -> 
     assert statuses == [200] * 10
 
 
-def test_idle_connections_do_not_shut_others_out(running: Running) -> None:
+def test_idle_connections_do_not_shut_others_out(running: RunningEngine) -> None:
     """The engine serves a newcomer while many others keep connections that they do not use."""
     port = int(running.address.base_url.split(":")[2].split("/")[0])
     others = [ask_health(port) for _ in range(100)]
@@ -200,7 +167,7 @@ def has_ended(connection: socket.socket) -> bool:
         return False
 
 
-async def test_wrong_key_is_refused(running: Running) -> None:
+async def test_wrong_key_is_refused(running: RunningEngine) -> None:
     """Another process of the machine cannot use the engine without its key."""
     upstream = running.upstream(api_key="guess")
     status, _ = await ask(upstream, chat())
@@ -208,7 +175,7 @@ async def test_wrong_key_is_refused(running: Running) -> None:
     assert status == 401
 
 
-def test_key_is_on_no_command_line(running: Running) -> None:
+def test_key_is_on_no_command_line(running: RunningEngine) -> None:
     """What any user of the machine can list does not hold the key; neither do our reports."""
     command = Path(f"/proc/{running.engine.pid}/cmdline").read_bytes()
     told = "".join((repr(running.address), *running.reports))
@@ -216,17 +183,23 @@ def test_key_is_on_no_command_line(running: Running) -> None:
     assert running.address.api_key not in told
 
 
-def test_identity_is_the_same_for_another_start(running: Running, tmp_path: Path) -> None:
+def test_identity_is_the_same_for_another_start(running: RunningEngine, tmp_path: Path) -> None:
     """Answers stored by one process are the next one's: key and port change, identity not."""
-    other = Running(tmp_path)
-    other.engine.stop()
-    assert other.address.identity == running.address.identity
-    assert other.address.api_key != running.address.api_key
+    with running_engine(tmp_path) as other:
+        assert other.address.identity == running.address.identity
+        assert other.address.api_key != running.address.api_key
+
+
+def started(data_dir: Path) -> RunningEngine:
+    """Start an engine; stop it."""
+    reports: list[str] = []
+    engine = EmbeddedEngine(data_dir=data_dir, report=reports.append, bounds=SMALL)
+    return RunningEngine(engine, engine.start(), reports)
 
 
 async def test_killed_engine_comes_back_at_the_same_address(tmp_path: Path) -> None:
     """After a crash the engine serves again, with no worker told anything."""
-    running = await asyncio.to_thread(Running, tmp_path)
+    running = await asyncio.to_thread(started, tmp_path)
     upstream = running.upstream()
     first = running.engine.pid
     try:
@@ -255,7 +228,7 @@ async def statuses_until_answered(upstream: HttpUpstream) -> list[int]:
 
 async def test_stopped_engine_is_gone(tmp_path: Path) -> None:
     """After stopping no process is left, it does not come back, and stopping again is fine."""
-    running = await asyncio.to_thread(Running, tmp_path)
+    running = await asyncio.to_thread(started, tmp_path)
     pid = running.engine.pid
     assert pid is not None
     await asyncio.to_thread(running.engine.stop)

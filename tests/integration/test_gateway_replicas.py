@@ -1,73 +1,19 @@
 """A gateway in front of several replicas of one model server."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import Answer, Gateway, running_gateway
+from support.fleet import fleet
+from support.gateway import running_gateway
 
-from stepwell.testing.fake_prefixes import FakePrefixCache
 from stepwell.testing.fake_upstream import FakeUpstream, Fault, Script
-
-SYSTEM = " ".join(f"rule{number}" for number in range(300))
-
-
-@dataclass
-class Fleet:
-    """A gateway and its replicas."""
-
-    gateway: Gateway
-    replicas: list[FakeUpstream]
-
-    async def say(self, *texts: str, key: str = "sk-a", **fields: Any) -> Answer:
-        """Ask a conversation of the user's and the model's turns."""
-        turns = [
-            {"role": "assistant" if number % 2 else "user", "content": text}
-            for number, text in enumerate(texts)
-        ]
-        body = {"model": "m", "messages": [{"role": "system", "content": SYSTEM}, *turns], **fields}
-        return await self.gateway.post(body, key=key)
-
-    @property
-    def calls(self) -> list[int]:
-        """How many answers each replica was asked for."""
-        return [
-            sum(call.path == "/v1/chat/completions" for call in replica.calls)
-            for replica in self.replicas
-        ]
-
-    async def metric(self, name: str, **labels: str) -> float:
-        """Return the sum of a metric's series that have these labels."""
-        page = (await self.gateway.get("/metrics")).body.decode()
-        wanted = [f'{label}="{value}"' for label, value in labels.items()]
-        return sum(
-            float(line.rpartition(" ")[2])
-            for line in page.splitlines()
-            if line.startswith(name + "{") and all(part in line for part in wanted)
-        )
-
-
-@contextlib.asynccontextmanager
-async def fleet(tmp_path: Path, count: int = 2, **table: Any) -> AsyncIterator[Fleet]:
-    async with contextlib.AsyncExitStack() as stack:
-        replicas = [
-            await stack.enter_async_context(FakeUpstream(prefixes=FakePrefixCache()))
-            for _ in range(count)
-        ]
-        upstream = {"replicas": [replica.base_url for replica in replicas], **table}
-        gateway = await stack.enter_async_context(
-            running_gateway(tmp_path / "data", "", {"upstreams": {"llm": upstream}})
-        )
-        yield Fleet(gateway, replicas)
 
 
 @pytest.mark.parametrize("engine", [None, "vllm", "llamacpp"])
 async def test_a_conversation_stays_where_its_prefix_is(tmp_path: Path, engine: str | None) -> None:
-    async with fleet(tmp_path, 3, **({} if engine is None else {"engine": engine})) as fleet_:
+    async with fleet(tmp_path, 3, engine=engine) as fleet_:
         texts = ["Hello there, how are you?"]
         for turn in range(4):
             answer = await fleet_.say(*texts)
@@ -170,7 +116,7 @@ class TestSalts:
             assert 250 < cached < 350
 
     async def test_off_means_that_all_share(self, tmp_path: Path) -> None:
-        table = {"engine": "vllm", "prefix": {"salt": "off"}}
+        table: dict[str, Any] = {"engine": "vllm", "prefix": {"salt": "off"}}
         async with fleet(tmp_path, 1, **table) as fleet_:
             await fleet_.say("one", key="sk-alice")
             await fleet_.say("two", key="sk-bob")

@@ -52,8 +52,8 @@ def test_comes_back(tmp_path: Path) -> None:
     assert files.write(block) is WriteOutcome.WRITTEN
     assert files.write(block) is WriteOutcome.PRESENT
     assert read(files, block.header) == read(open_files(tmp_path), block.header) == block
-    assert files.has(SCOPE, block.header.id)
-    assert not files.has(make_scope("other").digest(), block.header.id)
+    assert files.note_use(SCOPE, block.header.id)
+    assert not files.note_use(make_scope("other").digest(), block.header.id)
     assert read(files, make_block(1).header) is None
     counts = files.counts()
     assert counts.reads == {"hit": 1, "absent": 2, "damaged": 0, "failed": 0}
@@ -180,7 +180,7 @@ def test_a_prefix_leaves_from_its_end(tmp_path: Path) -> None:
     for block in chain:
         files.write(block)
     clock.seconds += 600
-    files.note_use(SCOPE, (block.header.id for block in chain))
+    assert all(files.note_use(SCOPE, block.header.id) for block in chain)
     for number in range(100, 110):
         files.write(make_block(number))
     found = [read(files, block.header) is not None for block in chain]

@@ -12,8 +12,9 @@ from support import prompt_logs as logs
 from stepwell.core.events import Event
 from stepwell.core.names import Endpoint
 from stepwell.core.ports import Call
-from stepwell.engines.embedded import EmbeddedEngine, EngineAddress
+from stepwell.engines.embedded import EmbeddedEngine, EngineBounds
 from stepwell.engines.http import HttpUpstream
+from stepwell.engines.served_process import EngineAddress
 from stepwell.engines.weights import WEIGHTS_PACKAGE
 from stepwell.policy.prompt_shape.reshaping import Rewrite, reshape
 
@@ -33,7 +34,9 @@ class NoEvents:
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[EngineAddress]:
-    engine = EmbeddedEngine(data_dir=tmp_path, report=lambda line: None, slots=1)
+    engine = EmbeddedEngine(
+        data_dir=tmp_path, report=lambda line: None, bounds=EngineBounds(slots=1)
+    )
     yield engine.start()
     engine.stop()
 

@@ -124,6 +124,7 @@ def make_cache(
     disk: int | None = None,
     store: DictStore | None = None,
     tenant: int | None = None,
+    queue: int = 4096,
     policy: Policy | None = None,
     admission: Admission | None = None,
     limits: Limits = LIMITS,
@@ -141,7 +142,7 @@ def make_cache(
         else MemoryShelf(Int8(), compact * COMPACT_BYTES, most(COMPACT_BYTES)),
         None
         if disk is None
-        else DiskShelf(store or DictStore(), disk * BLOCK_BYTES, most(BLOCK_BYTES)),
+        else DiskShelf(store or DictStore(), disk * BLOCK_BYTES, most(BLOCK_BYTES), queue),
     )
     return PrefixCache(
         BLOCK,
@@ -197,7 +198,7 @@ def audit(cache: PrefixCache[Kv], *, idle: bool = True) -> None:
         assert all(len(root.tree) for root in stock.roots.values())
         for record in records:
             _audit_record(record)
-        for level, budget in stock.budgets.items():
+        for level, budget in zip(Level, stock.budgets, strict=True):
             there = [record for record in records if record.stands_on(level)]
             size = sum(record.root.block_bytes[level] for record in there)
             assert budget.used_bytes == sum(budget.tenant_bytes.values()) <= budget.max_bytes

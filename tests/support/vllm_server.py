@@ -29,6 +29,7 @@ _ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     # Has /reset_prefix_cache.
     "VLLM_SERVER_DEV_MODE": "1",
+    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
 }
 
 
@@ -164,7 +165,8 @@ class VllmServer:
             {"Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=300.0) as reply:
-            return json.loads(reply.read() or b"null")
+            is_json = reply.headers.get_content_type() == "application/json"
+            return json.loads(reply.read()) if is_json else reply.read()
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples that have these labels."""
@@ -176,6 +178,18 @@ class VllmServer:
             for line in lines
             if line.startswith((f"{name}{{", f"{name} ")) and all(one in line for one in wanted)
         )
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of its processes so far. Linux."""
+        assert self._process is not None
+        ticks = 0
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                # Behind the command, which may hold anything: state, parent, group, session, ...
+                fields = status.read_text().rpartition(")")[2].split()
+                if int(fields[3]) == self._process.pid:
+                    ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def log_tail(self) -> str:
         """Return the end of its log."""

@@ -12,6 +12,7 @@ from stepwell.assembly.in_force import calibration_in_force
 from stepwell.assembly.rules import request_classes, routes
 from stepwell.assembly.secret import namespace_secret
 from stepwell.assembly.settings import Redis, Settings
+from stepwell.assembly.standing import standing_prompts
 from stepwell.core.errors import ConfigError
 from stepwell.engines.http_address import parse_base_url
 from stepwell.gateway.loopback import is_loopback
@@ -109,6 +110,7 @@ def check(settings: Settings, secret: bytes) -> None:
             secret_from(upstream.api_key_env, setting=f"upstreams.{name}.api_key_env")
     if settings.server.admin_token_env is not None:
         secret_from(settings.server.admin_token_env, setting="server.admin_token_env")
+    standing_prompts(settings, secret)
     _check_judge(settings)
     _check_semantic(settings)
     _check_redis(settings)

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from stepwell.assembly.settings_upstreams import Torch, Upstream
-from stepwell.engines.embedded import MODEL, EmbeddedEngine, engine_identity
+from stepwell.engines.embedded import MODEL, EmbeddedEngine, EngineBounds, engine_identity
 from stepwell.engines.served_process import EngineAddress
 from stepwell.engines.torch.process import (
     TorchEngine,
@@ -88,7 +88,10 @@ def _engine(
 ) -> EmbeddedEngine | TorchEngine | None:
     match table.kind:
         case "embedded":
-            return EmbeddedEngine(data_dir=data_dir, report=say)
+            llama = table.llama
+            bounds = EngineBounds(slots=llama.slots, prompt_cache_mib=llama.prompt_cache_mib)
+            saved_in = data_dir.resolve() / "kv" / "llama" if llama.kv_on_disk else None
+            return EmbeddedEngine(data_dir=data_dir, report=say, bounds=bounds, saved_in=saved_in)
         case "torch":
             settings = torch_settings(table.torch, data_dir)
             return TorchEngine(f"torch engine {name}", TORCH_PROCESS, settings, report=say)

@@ -158,7 +158,9 @@ class Surroundings:
     hints: NearHints
     """What the semantic layer says of questions that go on to them."""
     said_by_operator: Callable[[str], str | None]
-    """Returns the value of a named source that is everybody's."""
+    """Returns the value of a named source that is everybody's, as far as has been heard."""
+    hear: Callable[[], Awaitable[object]]
+    """Hears what others have changed."""
 
 
 MakeTargets = Callable[[Plan, Surroundings], Targets]
@@ -195,8 +197,7 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     _watch(gauges, memory, store)
     if semantic is not None:
         semantic.follower.start(exact)
-    said_by_operator = partial(exact.source_value, EVERYONE)
-    around = Surroundings(clock, events, gauges, NearHints(), said_by_operator)
+    around = _surroundings(exact, clock, events, gauges)
     targets = make_targets(plan, around)
     auditing = build_auditing(
         settings, semantic, exact, store, flights, targets, clock=clock, events=events
@@ -222,6 +223,13 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         disk_watch=DiskWatch(store, gauges) if isinstance(store, DiskStore) else None,
         log=log,
     )
+
+
+def _surroundings(
+    exact: ExactLayer, clock: Clock, events: EventSink, gauges: Gauges
+) -> Surroundings:
+    said_by_operator = partial(exact.source_value, EVERYONE)
+    return Surroundings(clock, events, gauges, NearHints(), said_by_operator, hear=exact.catch_up)
 
 
 def _watch(gauges: Gauges, memory: MemoryStore, store: Store) -> None:

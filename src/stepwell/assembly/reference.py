@@ -143,7 +143,7 @@ def _default(info: FieldInfo) -> str:
     value = info.default
     if value is None:
         return "unset"
-    if info.name.endswith("_bytes"):
+    if info.name.endswith("_bytes") and value:
         size, unit = next((size, unit) for size, unit in _UNITS if value >= size)
         return f"`{value}` ({value // size} {unit})"
     return f"`{_toml(value)}`"

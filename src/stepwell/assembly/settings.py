@@ -332,8 +332,16 @@ def _placed(settings: Settings, folder: Path) -> Settings:
         name: replace(table, torch=replace(table.torch, weights=placed(table.torch.weights)))
         for name, table in settings.upstreams.items()
     }
+    warm = tuple(
+        replace(one, system_file=placed(one.system_file), tools_file=placed(one.tools_file))
+        for one in settings.prefix.warm
+    )
     return replace(
-        settings, data_dir=placed(settings.data_dir), upstreams=upstreams, semantic=semantic
+        settings,
+        data_dir=placed(settings.data_dir),
+        upstreams=upstreams,
+        semantic=semantic,
+        prefix=replace(settings.prefix, warm=warm),
     )
 
 

@@ -1,7 +1,32 @@
 """The table ``[prefix]`` of the settings."""
 
-from stepwell.assembly.settings_base import Table
+from stepwell.assembly.settings_base import Name, Seconds, Table, Text
 from stepwell.policy.prompt_shape.reshaping import Rewrite
+
+
+class WarmPrompt(Table, frozen=True):
+    """One ``[[prefix.warm]]``: a system prompt that every replica reads before requests need it."""
+
+    model: Text
+    """The model's name, as requests give it."""
+    system: Text | None = None
+    """The system prompt, exactly as requests have it."""
+    system_file: Text | None = None
+    """A file with it, in place of ``system``; a relative path begins where the settings file is."""
+    tools_file: Text | None = None
+    """A JSON file with the list ``tools`` of those requests: most templates put it in front."""
+    upstream: Name | None = None
+    """Whose replicas; default: the upstream that serves the model."""
+    tenant: Name | None = None
+    """Whose requests (``auth.mode = "keys"``). Needed where ``prefix.salt`` keeps tenants apart:
+    each has a copy of its own, by a table of its own."""
+    every_seconds: Seconds = 0
+    """How often it is read again, so that it is not evicted; 0: at start, and when a replica was
+    lost."""
+
+    def __post_init__(self) -> None:
+        if (self.system is None) == (self.system_file is None):
+            raise ValueError("needs exactly one of system and system_file")
 
 
 class Prefix(Table, frozen=True):
@@ -13,3 +38,5 @@ class Prefix(Table, frozen=True):
     ``counters``: sentences of the system prompt that say only such a thing move to the end of the
     last user message. ``tools``: tools are sorted by name. ``json``: so are the keys in them.
     ``whitespace``: no blanks at line ends of the system prompt, one empty line at most."""
+    warm: tuple[WarmPrompt, ...] = ()
+    """System prompts that replicas are to hold."""

@@ -47,6 +47,19 @@ class UpstreamPrefix(Table, frozen=True):
     not in requests that have marks of their own."""
 
 
+class Llama(Table, frozen=True):
+    """``[upstreams.NAME.llama]``: what the embedded model may hold. A token takes 23 KB."""
+
+    slots: Annotated[int, Meta(ge=1, le=64)] = 2
+    """Requests computed at once; further ones wait. Each may hold 4,096 tokens, 94 MB."""
+    prompt_cache_mib: Annotated[int, Meta(ge=0, le=1 << 20)] = 128
+    """Memory for the prompts of conversations that are in no slot just now. 0: none, and two
+    conversations with one system prompt drive each other out."""
+    kv_on_disk: bool = True
+    """Whether what the slots hold is saved below the data directory, so that the engine is warm
+    after a restart. These files hold prompts."""
+
+
 class Torch(Table, frozen=True):
     """``[upstreams.NAME.torch]``: a model that runs here, on torch, and whose KV is kept here."""
 
@@ -71,6 +84,10 @@ class Torch(Table, frozen=True):
     block is not exact any more."""
     kv_disk_max_bytes: Annotated[int, Meta(ge=0, le=1 << 50)] = 4 << 30
     """KV blocks on disk, below the data directory, exact; they stay over a restart. 0: none."""
+
+
+_SALTING = frozenset({"vllm", "sglang"})
+"""Engines that know ``cache_salt``."""
 
 
 class Upstream(Table, frozen=True):
@@ -105,16 +122,24 @@ class Upstream(Table, frozen=True):
     """Of each worker; further calls wait for a free one."""
     prefix: UpstreamPrefix = field(default_factory=UpstreamPrefix)
     torch: Torch = field(default_factory=Torch)
+    llama: Llama = field(default_factory=Llama)
 
     @property
     def protocol(self) -> Literal["vllm", "sglang", "llamacpp"] | None:
         """Whose routes and fields it knows beyond OpenAI's."""
         return "vllm" if self.kind == "torch" else self.engine
 
+    @property
+    def is_salted(self) -> bool:
+        """Whether each tenant's requests carry a salt of their own."""
+        return self.protocol in _SALTING and self.prefix.salt == "tenant"
+
     def __post_init__(self) -> None:
         _check_addresses(self)
         if self.kind != "torch" and self.torch != Torch():
             raise ValueError('[upstreams.NAME.torch] goes with kind = "torch"')
+        if self.kind != "embedded" and self.llama != Llama():
+            raise ValueError('[upstreams.NAME.llama] goes with kind = "embedded"')
         for name in ("kv_events", "kv_replays"):
             given, wanted = len(getattr(self.prefix, name)), len(self.replicas) or 1
             if given not in {0, wanted}:

@@ -8,7 +8,7 @@ from stepwell.assembly.house import Surroundings
 from stepwell.assembly.settings_upstreams import Upstream as UpstreamTable
 from stepwell.core.kv import KvScope
 from stepwell.core.names import Namespace
-from stepwell.core.steering import TokenSource
+from stepwell.core.steering import TokenSource, Wanted, replica_source
 from stepwell.engines.token_sources import LlamaTokens, VllmTokens
 from stepwell.prefix.placement.replicas import Condition, ReplicaName
 from stepwell.prefix.placement.residency import Residency, Room
@@ -29,17 +29,6 @@ from stepwell.telemetry import catalogue
 
 MakeSalt = Callable[[Namespace | None], str]
 """Returns a tenant's salt."""
-
-SALTING = frozenset({"vllm", "sglang"})
-"""Engines that know ``cache_salt``."""
-
-DRAINING = "draining"
-"""Value of the source `replica_source` while a replica is to have no new work."""
-
-
-def replica_source(upstream: str, replica: str) -> str:
-    """Return the name of the source whose value says what the operator wants of a replica."""
-    return f"replica:{upstream}/{replica}"
 
 
 def wants_steering(table: UpstreamTable) -> bool:
@@ -67,7 +56,7 @@ def steered(
         around: The rest of the house.
     """
     salt = None
-    if table.protocol in SALTING and table.prefix.salt == "tenant":
+    if table.is_salted:
         salt = partial(cache_salt, secret, name)
     known = _knowledge(table, servers, salt)
     replicas = Replicas(
@@ -75,12 +64,17 @@ def steered(
         servers,
         known.loads,
         clock=around.clock,
-        is_draining=lambda one: around.said_by_operator(replica_source(name, one)) == DRAINING,
+        is_draining=lambda one: (
+            around.said_by_operator(replica_source(name, one)) == Wanted.DRAINING
+        ),
         on_lost=known.forget,
+        hear=around.hear,
     )
     for server in servers:
         ready = partial(_readiness, replicas, server.name)
         around.gauges.watch(catalogue.REPLICAS_READY, ready, name, server.name)
+        load = partial(known.loads.of, server.name)
+        around.gauges.watch(catalogue.REPLICA_LOAD, load, name, server.name)
     return SteeredUpstream(
         name,
         identity,

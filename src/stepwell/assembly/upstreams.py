@@ -9,10 +9,12 @@ from stepwell.assembly.environment import secret_from
 from stepwell.assembly.house import Plan, Surroundings
 from stepwell.assembly.rules import key_rules
 from stepwell.assembly.settings_upstreams import Upstream as UpstreamTable
+from stepwell.assembly.standing import warmed_upstreams
 from stepwell.assembly.steering import steered, wants_steering
 from stepwell.core.errors import ConfigError
 from stepwell.core.ports import EventSink, Upstream
 from stepwell.engines.http import HttpUpstream
+from stepwell.engines.slotted import SlottedUpstream
 from stepwell.keys.cache_key import KeyScheme
 from stepwell.keys.canonical import Dialect
 from stepwell.pipeline.targets import Target, Targets
@@ -28,6 +30,8 @@ class _Server:
     base_urls: tuple[str, ...]
     api_key: str | None
     identity: str
+    slots: int = 1
+    """Of llama.cpp's kind, which are chosen here."""
 
 
 def http_targets(plan: Plan, around: Surroundings) -> Targets:
@@ -45,9 +49,9 @@ def _target(name: str, table: UpstreamTable, plan: Plan, around: Surroundings) -
     rules = key_rules(plan.settings, dialect)
     server = _server(name, table, plan)
     identity = f"{server.identity} {table.revision}"
-    make = partial(_http, name, identity, table, server.api_key, around.events)
+    make = partial(_one, name, identity, table, server, around.events)
     upstream: Upstream
-    if wants_steering(table):
+    if wants_steering(table) or name in warmed_upstreams(plan.settings):
         replicas = [
             Replica(ReplicaName(replica), make(url), make(_root(url)))
             for replica, url in _named(server.base_urls).items()
@@ -60,25 +64,26 @@ def _target(name: str, table: UpstreamTable, plan: Plan, around: Surroundings) -
     return Target(upstream, KeyScheme(f"{identity}{shape}", rules), table.models, takes_callers_key)
 
 
-def _http(
+def _one(
     name: str,
     identity: str,
     table: UpstreamTable,
-    api_key: str | None,
+    server: _Server,
     events: EventSink,
     base_url: str,
-) -> HttpUpstream:
-    return HttpUpstream(
+) -> Upstream:
+    upstream = HttpUpstream(
         name,
         base_url,
         identity=identity,
         events=events,
-        api_key=api_key,
+        api_key=server.api_key,
         connect_timeout_seconds=table.connect_timeout_seconds,
         first_byte_timeout_seconds=table.first_byte_timeout_seconds,
         chunk_timeout_seconds=table.chunk_timeout_seconds,
         max_connections=table.max_connections,
     )
+    return SlottedUpstream(upstream, server.slots) if server.slots > 1 else upstream
 
 
 def _server(name: str, table: UpstreamTable, plan: Plan) -> _Server:
@@ -86,7 +91,7 @@ def _server(name: str, table: UpstreamTable, plan: Plan) -> _Server:
         engine = plan.engines.get(name)
         if engine is None:
             raise ConfigError(f"upstreams.{name} is a model of ours, which is not running.")
-        return _Server((engine.base_url,), engine.api_key, engine.identity)
+        return _Server((engine.base_url,), engine.api_key, engine.identity, engine.slots)
     api_key = None
     if table.api_key_env is not None:
         api_key = secret_from(table.api_key_env, setting=f"upstreams.{name}.api_key_env")

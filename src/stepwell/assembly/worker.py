@@ -10,6 +10,7 @@ from stepwell.assembly.authentication import make_authenticator
 from stepwell.assembly.environment import secret_from
 from stepwell.assembly.house import LEDGER_FILE, House, Plan, build_house
 from stepwell.assembly.upstreams import http_targets
+from stepwell.assembly.warm_up import WarmUpTask, warm_up_of
 from stepwell.core.errors import ConfigError, StepwellError
 from stepwell.gateway.app import Gateway
 from stepwell.gateway.drain import Drain
@@ -57,14 +58,22 @@ class Worker:
             gateway = self._gateway = Gateway(_parts(self._house, self.drain))
             self._house.gauges.watch(catalogue.IN_FLIGHT, lambda: gateway.in_flight)
             self._house.start_posting()
+            warming = _start_warm_up(self._house)
         except StepwellError as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
         with self.drain.awaited(), _when_orphaned(self.drain.skip):
             await receive()
+        if warming is not None:
+            await warming.aclose()
         await self._house.aclose()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _start_warm_up(house: House) -> WarmUpTask | None:
+    warm_up, folder = warm_up_of(house), house.plan.data_dir
+    return None if warm_up is None or folder is None else WarmUpTask(warm_up, folder, house.events)
 
 
 @contextmanager

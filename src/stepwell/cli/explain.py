@@ -30,7 +30,6 @@ from stepwell.keys.namespace import Tenant
 from stepwell.pipeline.plan import Forward, Refuse, Serve, Step
 from stepwell.pipeline.question import Question
 from stepwell.pipeline.trail import trail_of
-from stepwell.policy.prompt_shape.reshaping import reshape
 from stepwell.policy.prompt_shape.risks import risks_of
 from stepwell.policy.routing import system_hash
 from stepwell.policy.text import system_text
@@ -44,7 +43,8 @@ from stepwell.wire.endpoint import endpoint_of
 _DESCRIPTION = """\
 Say what would happen to a request, and why: its class and who chose it, the upstream, its key,
 what is stored under it, and whether a new answer would be stored; of an answer to other words, the
-key and the question it was stored for. Asks no model server.
+key and the question it was stored for; which rewrites its prompt would go through, and what in its
+head is likely to change, so that engines compute the rest anew. Asks no model server.
 
 FILE holds the JSON body of the request; - reads it from standard input. With the same settings,
 data directory and API key as the gateway, the answer is the gateway's.
@@ -131,7 +131,7 @@ async def _explain(settings: Settings, options: argparse.Namespace) -> dict[str,
             **_about_step(step, house.clock.now()),
             "canonical_body": _canonical(house, question, take_controls(headers, body)[0]),
             "system_sha256": system_hash(endpoint, body) if system_text(endpoint, body) else None,
-            "rewritten": list(reshape(endpoint, body, settings.prefix.rewrite).what),
+            "rewritten": list(question.reshaped),
             _PREFIX: risks_as_json(risks_of(endpoint, body)),
         }
 

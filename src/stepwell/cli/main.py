@@ -18,9 +18,11 @@ from stepwell.cli import (
     invalidate,
     pairs,
     replay,
+    replicas,
     serve,
     stats,
     tune,
+    warm,
 )
 from stepwell.core.errors import StepwellError
 
@@ -35,7 +37,20 @@ A multi-level cache for LLM inference, in front of your model servers.
   stepwell doctor requests.jsonl       what keeps prompts from sharing a prefix
 """
 
-_COMMANDS = (serve, stats, invalidate, explain, analyze, doctor, pairs, tune, replay, config)
+_COMMANDS = (
+    serve,
+    stats,
+    invalidate,
+    explain,
+    analyze,
+    doctor,
+    pairs,
+    tune,
+    replay,
+    replicas,
+    warm,
+    config,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -176,6 +176,18 @@ class NotWarmed:
 
 
 @dataclass(frozen=True, slots=True)
+class WarmedUp:
+    """A replica has read a prompt that it is to hold."""
+
+    upstream: str
+    replica: str
+    prompt: str
+    """Where the settings have it."""
+    seconds: float
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
 class StageTimed:
     """How long one stage of a request took: ``parse``, ``key``, ``memory``, ``disk``, ..."""
 
@@ -242,6 +254,7 @@ Event = (
     | CachedTokensCompared
     | Warmed
     | NotWarmed
+    | WarmedUp
     | StageTimed
     | SemanticLookup
     | HitJudged

@@ -1,9 +1,12 @@
 """What steering calls to model servers needs from the world, and what it tells."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from stepwell.core.kv import Tokens
-from stepwell.core.ports import Call
+from stepwell.core.ports import Call, Reply
 
 
 class TokensUnavailable(Exception):
@@ -29,4 +32,68 @@ class SupportsNotes(Protocol):
     @property
     def noted(self) -> tuple[str, ...]:
         """What, for the trail."""
+        ...
+
+
+class Wanted(StrEnum):
+    """What the operator wants of a replica: the value of the source `replica_source`."""
+
+    SERVING = "serving"
+    DRAINING = "draining"
+    """It finishes what it has and gets no new work, unless no other replica is ready."""
+
+
+def replica_source(upstream: str, replica: str) -> str:
+    """Return the name of the source, everybody's, by which all gateways hear what is `Wanted`."""
+    return f"replica:{upstream}/{replica}"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """What was foretold of a replica's prefix cache against what it reported. Sums of tokens."""
+
+    requests: int
+    """On which it reported, since it was last lost."""
+    prompt_tokens: int
+    foretold_tokens: int
+    cached_tokens: int
+    """As reported, at most the prompt's."""
+    met_tokens: int
+    """Foretold and reported, request by request."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaReport:
+    """A replica as one process sees it at one moment."""
+
+    upstream: str
+    replica: str
+    wanted: Wanted
+    condition: str
+    """``ready``, ``draining`` or ``down``; down comes first."""
+    down_seconds: float
+    """For how long it is left out yet; 0 unless it is down."""
+    load: float
+    """Requests in flight from this process, those with much to prefill counted more."""
+    held_tokens: int
+    """Of prompts, as believed."""
+    losses: int
+    """How often all that was forgotten: it was down, restarted or emptied."""
+    agreed: Agreed
+
+
+@runtime_checkable
+class SupportsReplicas(Protocol):
+    """An upstream that is several servers of the same model, or one whose prefixes are followed."""
+
+    def reports(self) -> Sequence[ReplicaReport]:
+        """Return how each replica is, in the order of the settings. Some 2 us each."""
+        ...
+
+    async def send_to(self, replica: str, call: Call) -> Reply:
+        """Send a call to one of them, however it is, as `Upstream.send` does.
+
+        Raises:
+            UpstreamError: As `Upstream.send`.
+        """
         ...

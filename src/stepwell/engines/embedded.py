@@ -4,13 +4,14 @@ import importlib.metadata
 import importlib.util
 import secrets
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from stepwell.core.errors import ConfigError
 from stepwell.engines.llama_process import LlamaSettings
+from stepwell.engines.saved_slots import folder_of, remove_others
 from stepwell.engines.served_process import EngineAddress, ServedProcess
 from stepwell.engines.weights import digest_of, find_weights
 
@@ -19,6 +20,23 @@ MODEL = "smollm2-135m-instruct"
 
 START_TIMEOUT_SECONDS = 120.0
 """For loading the model. A second or two on an idle machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineBounds:
+    """How much the engine may do and hold at once."""
+
+    threads: int = 1
+    """Processors to compute on. On a machine that does other work too, one is faster than all: the
+    threads wait for each other."""
+    slots: int = 2
+    """Requests generated at once; further ones wait."""
+    context_tokens: int = 4096
+    """Prompt and answer together, for each slot. Costs 23 KB a token."""
+    answer_tokens: int = 512
+    """The longest answer where a request sets no limit of its own."""
+    prompt_cache_mib: int = 128
+    """Memory for prompts whose slot went to another request, 23 KB a token; the oldest leave."""
 
 
 def engine_identity(data_dir: Path) -> str:
@@ -54,11 +72,8 @@ class EmbeddedEngine:
         *,
         data_dir: Path,
         report: Callable[[str], None],
-        threads: int = 1,
-        slots: int = 2,
-        context_tokens: int = 4096,
-        answer_tokens: int = 512,
-        prompt_cache_mib: int = 128,
+        bounds: EngineBounds | None = None,
+        saved_in: Path | None = None,
     ) -> None:
         """Describe the engine.
 
@@ -66,25 +81,25 @@ class EmbeddedEngine:
             data_dir: Where the digest of the weights is remembered.
             report: Takes a line for the operator at each start, death and restart. Called
                 from another thread; must not raise.
-            threads: Processors to compute on. On a machine that does other work too, one is
-                faster than all: the threads wait for each other.
-            slots: Requests generated at once; further ones wait.
-            context_tokens: Prompt and answer together, for each slot. Costs 23 KB a token.
-            answer_tokens: The longest answer where a request sets no limit of its own.
-            prompt_cache_mib: Memory for prompts whose slot went to another request.
+            bounds: How much it may do and hold.
+            saved_in: Folder in which what the slots hold is saved when the engine is idle or
+                stopped, at most as many bytes as the slots take in memory. The next engine with
+                the same weights, version and context begins with it. ``None``: it is not saved.
         """
         self._data_dir = data_dir
+        self._saved_in = saved_in
         self._report = report
+        bounds = bounds or EngineBounds()
         self._settings = LlamaSettings(
             weights="",
             model=MODEL,
             api_key=secrets.token_urlsafe(32),
             port=0,
-            threads=threads,
-            slots=slots,
-            context_tokens=context_tokens,
-            answer_tokens=answer_tokens,
-            prompt_cache_mib=prompt_cache_mib,
+            threads=bounds.threads,
+            slots=bounds.slots,
+            context_tokens=bounds.context_tokens,
+            answer_tokens=bounds.answer_tokens,
+            prompt_cache_mib=bounds.prompt_cache_mib,
         )
         self._process = ServedProcess(
             "embedded engine",
@@ -107,7 +122,7 @@ class EmbeddedEngine:
         """
         identity = engine_identity(self._data_dir)
         weights = find_weights()
-        settings = replace(self._settings, weights=str(weights))
+        settings = replace(self._saved(identity), weights=str(weights))
         self._report(f"embedded engine: loading {weights.name}")
 
         def line(port: int) -> bytes:
@@ -119,8 +134,19 @@ class EmbeddedEngine:
             api_key=self._settings.api_key,
             model=MODEL,
             identity=identity,
+            slots=settings.slots,
         )
 
     def stop(self) -> None:
         """Stop the engine; requests in progress break off. Returns when the process is gone."""
         self._process.stop()
+
+    def _saved(self, identity: str) -> LlamaSettings:
+        """Choose the folder for what the slots hold, and remove those of other engines."""
+        if self._saved_in is None:
+            return self._settings
+        made_by = f"{identity} context {self._settings.context_tokens}"
+        folder = folder_of(self._saved_in, made_by)
+        if removed := remove_others(folder):
+            self._report(f"embedded engine: removed the saved prompts of {removed} other versions")
+        return replace(self._settings, saved_in=str(folder), made_by=made_by)

@@ -21,12 +21,22 @@ class EngineAddress:
     api_key: str = field(repr=False)
     model: str
     identity: str
+    slots: int = 1
+    """Requests it serves at once."""
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """What a server's process says once it serves."""
+
+    port: int
+    note: str = ""
+    """For the operator."""
 
 
 class ServedProcess:
     """Starts a server's process, starts it again when it dies, and stops it.
 
-    The process is a module that reads a line of settings, and writes ``{"port": ...}`` once it
+    The process is a module that reads a line of settings, and writes a `Ready` as JSON once it
     serves on the loopback interface. After a restart it is asked to serve on the same port.
 
     Methods block: from async code, call them by `asyncio.to_thread`. A process that is *forked*
@@ -93,13 +103,14 @@ class ServedProcess:
 
     def _live(self, child: Child) -> bool:
         """Wait until a child serves; the next ones are asked to serve on the same port."""
-        port = _port_in(child.ready_line(self._start_timeout_seconds))
-        if port is None:
+        ready = _ready_in(child.ready_line(self._start_timeout_seconds))
+        if ready is None:
             return False
-        self._port = port
-        self._report(f"{self._name}: serves on port {port}")
+        self._port = ready.port
+        note = f"; {ready.note}" if ready.note else ""
+        self._report(f"{self._name}: serves on port {ready.port}{note}")
         if not self._first_port.done():
-            self._first_port.set_result(port)
+            self._first_port.set_result(ready.port)
         return True
 
     def _restarts(self, ended: str) -> bool:
@@ -114,9 +125,9 @@ def _no_settings(_: int) -> bytes:
     return b"{}"
 
 
-def _port_in(line: bytes) -> int | None:
-    """Return the port a child says it serves on; ``None`` if it does not say so."""
+def _ready_in(line: bytes) -> Ready | None:
+    """Return what a child says; ``None`` if it does not say that it serves."""
     try:
-        return msgspec.json.decode(line, type=dict[str, int])["port"]
-    except (msgspec.MsgspecError, KeyError):
+        return msgspec.json.decode(line, type=Ready)
+    except msgspec.MsgspecError:
         return None

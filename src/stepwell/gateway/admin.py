@@ -1,4 +1,4 @@
-"""What an operator may do over HTTP: look at the ledger, make answers go, move sources.
+"""What an operator may do over HTTP: look at the ledger and at replicas, make answers go, and more.
 
 Off beyond loopback unless a token is configured. Without one, only a caller that addresses the
 gateway by a loopback name is let in, so that no web page can reach it through a browser.
@@ -19,6 +19,7 @@ from stepwell.gateway.auth import is_token
 from stepwell.gateway.http import header_fields, read_body
 from stepwell.gateway.loopback import is_loopback
 from stepwell.gateway.parts import Parts
+from stepwell.gateway.replicas import ReplicaDesk, ReplicaMove
 from stepwell.gateway.selection import Invalidation, from_hex, selectors_of
 from stepwell.pipeline.hit_id import read_hit_id
 from stepwell.wire.cache_groups import INVALIDATION
@@ -60,6 +61,7 @@ class Admin:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._replicas = ReplicaDesk(parts.targets, parts.exact)
 
     async def stats(self, request: Request) -> Response:
         """Answer with the savings ledger."""
@@ -99,6 +101,21 @@ class Admin:
             moved = await self._parts.exact.move_source(
                 namespace, SourceValue(asked.name, asked.value)
             )
+        except StoreError as error:
+            return _unavailable(error)
+        return JSONResponse({"moved": moved})
+
+    async def replicas(self, request: Request) -> Response:
+        """Answer with how the replicas of all upstreams are, as this worker sees them."""
+        self._admit(request)
+        reports = await self._replicas.look()
+        return Response(msgspec.json.encode(reports), media_type="application/json")
+
+    async def move_replica(self, request: Request) -> Response:
+        """Take a replica out of service, or back into it, in all workers and gateways."""
+        asked = await self._read(request, ReplicaMove)
+        try:
+            moved = await self._replicas.move(asked)
         except StoreError as error:
             return _unavailable(error)
         return JSONResponse({"moved": moved})

@@ -54,6 +54,8 @@ class Gateway:
                     Route("/admin/stats", admin.stats, methods=["GET"]),
                     Route("/admin/invalidate", admin.invalidate, methods=["POST"]),
                     Route("/admin/feedback", admin.feedback, methods=["POST"]),
+                    Route("/admin/replicas", admin.replicas, methods=["GET"]),
+                    Route("/admin/replicas", admin.move_replica, methods=["POST"]),
                     Route("/admin/sources", admin.move_source, methods=["POST"]),
                 ],
                 redirect_slashes=False,

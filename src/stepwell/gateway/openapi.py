@@ -8,6 +8,7 @@ from stepwell.core.events import Result
 from stepwell.core.judgement import Verdict
 from stepwell.core.names import Endpoint
 from stepwell.gateway.admin import Judged, SourceMove
+from stepwell.gateway.replicas import ReplicaMove, ReplicaReports
 from stepwell.gateway.request_schemas import EMBEDDINGS_SCHEMA, REQUEST_SCHEMAS, Schema
 from stepwell.gateway.selection import Invalidation
 from stepwell.telemetry.savings import Statement
@@ -37,7 +38,7 @@ _REFUSALS = {
     400: "The request is wrong in itself, or not HTTP.",
     401: "The API key is not one of the gateway's (auth.mode = keys).",
     403: "The admin routes are for loopback only; set server.admin_token_env.",
-    404: "No upstream serves the model; or there is no semantic layer.",
+    404: "No upstream serves the model; or there is no such replica, or no semantic layer.",
     408: "The request did not arrive within server.request_timeout_seconds.",
     413: "The body is larger than allowed: server.max_body_bytes; of admin routes, 64 KiB.",
     415: "The body must be declared as JSON.",
@@ -126,7 +127,8 @@ def openapi_document() -> dict[str, Any]:
     server's business and is passed on.
     """
     _, components = msgspec.json.schema_components(
-        (Invalidation, Judged, SourceMove, Statement), ref_template=_REF
+        (Invalidation, Judged, ReplicaMove, ReplicaReports, SourceMove, Statement),
+        ref_template=_REF,
     )
     return {
         "openapi": "3.1.0",
@@ -275,6 +277,13 @@ def _admin() -> Schema:
                 "requestBody": _json_body(_ref("Judged")),
             }
         },
+        "/admin/replicas": {
+            "get": operation("replicas", "Show the replicas", _ref("ReplicaReports")),
+            "post": {
+                **operation("move_replica", "Drain a replica, or end that", moved, *_MOVING),
+                "requestBody": _json_body(_ref("ReplicaMove")),
+            },
+        },
         "/admin/sources": {
             "post": {
                 **operation("move_source", "Set a source's value", moved, 413, 415, 503),
@@ -283,6 +292,8 @@ def _admin() -> Schema:
         },
     }
 
+
+_MOVING = (404, 413, 415, 503)
 
 _INVALIDATE_FIELDS: list[Schema] = [
     {

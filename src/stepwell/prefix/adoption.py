@@ -46,9 +46,7 @@ def adopt(stock: Stock, root: Root, row: list[BlockName], seconds: float) -> int
     end = known + granted
     tokens = tokens[: end * len(row[0].tokens)]
     new = stock.add(root, tokens, [Kind.PROMPT] * end, seconds)[known:]
-    stock.hold(new)
     for record, name in zip(new, row[known:end], strict=True):
         record.id = name.id
-        stock.stand_on_disk(record)
-    stock.let_go(new)
+    stock.stand_on_disk(new)
     return granted

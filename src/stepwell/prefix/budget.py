@@ -1,9 +1,20 @@
 """How many bytes stand on a shelf, and whose."""
 
+from collections import Counter
+from typing import NamedTuple
+
 from stepwell.core.names import Namespace
+from stepwell.prefix.figures import EvictionReason
 from stepwell.prefix.record import Record
 from stepwell.prefix.shelves import Level
 from stepwell.prefix.tails import Tails
+
+
+class Victim(NamedTuple):
+    """What must leave, and why."""
+
+    record: Record
+    reason: EvictionReason
 
 
 class Budget:
@@ -14,11 +25,13 @@ class Budget:
     """
 
     __slots__ = (
-        "_level",
         "_tails",
         "_tenant_max_bytes",
         "_tenant_tails",
         "blocks",
+        "evicted",
+        "hit_tokens",
+        "level",
         "max_bytes",
         "tenant_bytes",
         "used_bytes",
@@ -33,20 +46,24 @@ class Budget:
         for name, bound in (("max_bytes", max_bytes), ("tenant_max_bytes", tenant_max_bytes or 0)):
             if bound < 0:
                 raise ValueError(f"{name} of shelf {level.name.lower()} is {bound}; at least 0")
-        self._level = level
+        self.level = level
         self.max_bytes = max_bytes
         self._tenant_max_bytes = tenant_max_bytes
         self.used_bytes = 0
         self.tenant_bytes: dict[Namespace | None, int] = {}
         """Only of those that have any."""
         self.blocks = 0
+        self.evicted: Counter[EvictionReason] = Counter()
+        """Blocks that left."""
+        self.hit_tokens = 0
+        """Tokens that were loaded from it."""
         self._tails = Tails(level)
         self._tenant_tails: dict[Namespace, Tails] = {}
         """A tenant's own, where tenants have bounds."""
 
     def take(self, tenant: Namespace | None, block_bytes: int) -> bool:
         """Take the bytes of a block, if they are free."""
-        if self.over_quota(tenant, block_bytes):
+        if self._over_quota(tenant, block_bytes):
             return False
         if self.used_bytes + block_bytes > self.max_bytes:
             return False
@@ -74,20 +91,34 @@ class Budget:
         if self._tenant_max_bytes is not None and tenant is not None:
             tails = self._tenant_tails.get(tenant)
             if tails is None:
-                tails = self._tenant_tails[tenant] = Tails(self._level)
+                tails = self._tenant_tails[tenant] = Tails(self.level)
             tails.offer(record)
 
-    def victim(self, tenant: Namespace | None, block_bytes: int) -> Record | None:
-        """Return the block that must leave for one of ``tenant`` to come; ``None``: none may.
+    def victim(
+        self, tenant: Namespace | None, short_bytes: int, own_short_bytes: int
+    ) -> Victim | None:
+        """Return what must leave so that a tenant can have some bytes more.
 
-        The tenant's own, if it is its quota that is used up.
+        Its own, if it is its quota that is used up.
+
+        Args:
+            tenant: Whose blocks are to come.
+            short_bytes: How many are needed, less what others are about to give back.
+            own_short_bytes: The same, less what the tenant itself is about to give back.
+
+        Returns:
+            ``None``: there is room, or all that could leave is needed.
         """
-        if tenant is not None and self.over_quota(tenant, block_bytes):
-            tails = self._tenant_tails.get(tenant)
-            return tails.pop() if tails is not None else None
-        return self._tails.pop()
+        if self._over_quota(tenant, own_short_bytes):
+            tails = None if tenant is None else self._tenant_tails.get(tenant)
+            record = tails.pop() if tails is not None else None
+            return None if record is None else Victim(record, "quota")
+        if self.used_bytes + short_bytes <= self.max_bytes:
+            return None
+        record = self._tails.pop()
+        return None if record is None else Victim(record, "capacity")
 
-    def over_quota(self, tenant: Namespace | None, block_bytes: int) -> bool:
+    def _over_quota(self, tenant: Namespace | None, num_bytes: int) -> bool:
         if tenant is None or self._tenant_max_bytes is None:
             return False
-        return self.tenant_bytes.get(tenant, 0) + block_bytes > self._tenant_max_bytes
+        return self.tenant_bytes.get(tenant, 0) + num_bytes > self._tenant_max_bytes

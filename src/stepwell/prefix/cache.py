@@ -19,7 +19,7 @@ from stepwell.prefix.loading import Loader
 from stepwell.prefix.pins import PinBook
 from stepwell.prefix.policies import Policy
 from stepwell.prefix.rate import Rate
-from stepwell.prefix.record import Kind, Record, Root
+from stepwell.prefix.record import Kind, Record, Root, level_of
 from stepwell.prefix.room import Memory
 from stepwell.prefix.shelves import BlockName, Level, Shelves
 from stepwell.prefix.stock import Stock
@@ -79,12 +79,11 @@ class PrefixCache(Generic[Block]):
             raise ValueError(f"block_tokens is {block_tokens}; it must be at least 1")
         self._block_tokens = block_tokens
         self._shelves = shelves
-        self._admission = admission
         self._limits = limits
         self._clock = clock
         self._lock = lock = Lock()
         self._counts = counts = Counts()
-        self._rates = {level: Rate() for level in Level}
+        self._rates = tuple(Rate() for _ in Level)
         self._stock = stock = Stock(block_tokens, _budgets(shelves), policy, counts)
         self._leases: LeaseBook[Block] = LeaseBook(limits.lease_seconds)
         self._pins = PinBook(limits.max_pinned_bytes, block_tokens * TOKEN_BYTES)
@@ -92,7 +91,7 @@ class PrefixCache(Generic[Block]):
         disk = shelves.disk
         form = shelves.exact.form
         self._writer = Writer(disk, form, stock, lock) if disk is not None else None
-        self._keeper = Keeper(memory, stock, self._pins, self._writer, lock, block_tokens)
+        self._keeper = Keeper(memory, stock, self._pins, admission, self._writer, lock)
         self._loader = Loader(memory, disk, self._writer, stock, self._rates, lock, clock)
 
     @property
@@ -127,8 +126,8 @@ class PrefixCache(Generic[Block]):
             self._counts.asked_tokens += len(tokens) // TOKEN_BYTES
             if records:
                 self._counts.matched_tokens += lease.matched_tokens
-                self._stock.lend(records)
-                self._leases.open(lease, now)
+                self._stock.used(records)
+                self._leases.open(lease, self._stock.hold(records), now)
         return lease
 
     def keep(
@@ -163,9 +162,8 @@ class PrefixCache(Generic[Block]):
             _note_prefill(root, seconds_per_token)
         prompt_blocks = min(blocks, max(0, prompt_tokens) // self._block_tokens)
         kinds = (Kind.PROMPT,) * prompt_blocks + (Kind.OUTPUT,) * (blocks - prompt_blocks)
-        worthy = self._admission.worthy_blocks(root.digest, whole, self._block_tokens)
         seconds = max(0.0, seconds_per_token) * self._block_tokens
-        return self._keeper.keep(Computed(root, whole, kinds, worthy, seconds), cut)
+        return self._keeper.keep(Computed(root, whole, kinds, seconds), cut)
 
     def pin(self, scope: KvScope, tokens: Tokens, *, ttl_seconds: float) -> int:
         """Have a prefix kept for a time, whatever else comes: what is there now, and what comes.
@@ -285,50 +283,43 @@ class PrefixCache(Generic[Block]):
         """Leave out the tail that takes longer to load than to compute."""
         prefill = root.seconds_per_token * self._block_tokens
         while records:
-            level = _level_of(records[-1])
+            level = level_of(records[-1])
             if self._rates[level].beats(prefill, root.block_bytes[level], now):
                 break
-            records = records[: bisect_left(records, level, key=_level_of)]
+            records = records[: bisect_left(records, level, key=level_of)]
         return records if len(records) * self._block_tokens >= self._limits.min_tokens else []
 
     def _whole(self, tokens: bytes) -> bytes:
         _check(tokens)
         return tokens[: len(tokens) - len(tokens) % (self._block_tokens * TOKEN_BYTES)]
 
-    def _shelf_figures(self, level: Level) -> ShelfFigures:
-        budget, counts = self._stock.budgets[level], self._counts
+    def _shelf_figures(self, budget: Budget) -> ShelfFigures:
         return ShelfFigures(
-            level=level,
+            level=budget.level,
             bytes=budget.used_bytes,
             max_bytes=budget.max_bytes,
             blocks=budget.blocks,
             tenant_bytes=dict(budget.tenant_bytes),
-            hit_tokens=counts.hit_tokens[level],
-            seconds_per_byte=self._rates[level].seconds_per_byte,
-            evicted_blocks={
-                reason: blocks for (on, reason), blocks in counts.evicted.items() if on is level
-            },
+            hit_tokens=budget.hit_tokens,
+            seconds_per_byte=self._rates[budget.level].seconds_per_byte,
+            evicted_blocks=dict(budget.evicted),
         )
 
 
-def _budgets(shelves: Shelves[Block]) -> dict[Level, Budget]:
-    given = {Level.EXACT: shelves.exact, Level.COMPACT: shelves.compact, Level.DISK: shelves.disk}
-    return {
-        level: Budget(level, shelf.max_bytes, shelf.tenant_max_bytes)
-        for level, shelf in given.items()
-        if shelf is not None
-    }
+def _budgets(shelves: Shelves[Block]) -> tuple[Budget, ...]:
+    """Return a budget for each level; that of a shelf that is not there has no bytes."""
+    given = (shelves.exact, shelves.compact, shelves.disk)
+    return tuple(
+        Budget(level, 0, None)
+        if shelf is None
+        else Budget(level, shelf.max_bytes, shelf.tenant_max_bytes)
+        for level, shelf in zip(Level, given, strict=True)
+    )
 
 
 def _check(tokens: bytes) -> None:
     if len(tokens) % TOKEN_BYTES:
         raise ValueError(f"{len(tokens)} bytes of tokens; each token takes {TOKEN_BYTES}")
-
-
-def _level_of(record: Record) -> Level:
-    if record.level is None:
-        raise ValueError("a block that is gone is in the tree")
-    return record.level
 
 
 def _note_prefill(root: Root, seconds_per_token: float) -> None:

@@ -67,5 +67,3 @@ class Counts:
     expired_leases: int = 0
     saved_seconds: float = 0.0
     refused: Counter[RefusalReason] = field(default_factory=Counter)
-    hit_tokens: Counter[Level] = field(default_factory=Counter)
-    evicted: Counter[tuple[Level, EvictionReason]] = field(default_factory=Counter)

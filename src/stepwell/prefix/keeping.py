@@ -6,6 +6,7 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 from stepwell.core.kv import TOKEN_BYTES
+from stepwell.prefix.admission import Admission
 from stepwell.prefix.pins import PinBook
 from stepwell.prefix.record import Kind, Record, Root
 from stepwell.prefix.room import Memory
@@ -27,8 +28,6 @@ class Computed:
     """Of whole blocks only."""
     kinds: tuple[Kind, ...]
     """One for each block."""
-    worthy_blocks: int
-    """For how many of them others may be evicted."""
     seconds_per_block: float
 
 
@@ -36,10 +35,12 @@ class Computed:
 class _Plan:
     held: list[Record]
     """What is in memory already; stays meanwhile."""
+    holding: list[Record]
+    """Those of it that are to be let go of."""
     level: Level
     """Where the rest belongs."""
-    worthy: int
-    """How many of the rest others may be evicted for."""
+    pinned: int
+    """How many leading blocks a pin wants kept."""
 
 
 class Keeper(Generic[Block]):
@@ -49,23 +50,23 @@ class Keeper(Generic[Block]):
     keys that have lost precision is not exact either, so it is packed at once, and never written.
     """
 
-    __slots__ = ("_block_bytes", "_lock", "_memory", "_pins", "_stock", "_writer")
+    __slots__ = ("_admission", "_lock", "_memory", "_pins", "_stock", "_writer")
 
     def __init__(
         self,
         memory: Memory[Block],
         stock: Stock,
         pins: PinBook,
+        admission: Admission,
         writer: Writer[Block] | None,
         lock: Lock,
-        block_tokens: int,
     ) -> None:
         self._memory = memory
         self._stock = stock
         self._pins = pins
         self._writer = writer
         self._lock = lock
-        self._block_bytes = block_tokens * TOKEN_BYTES
+        self._admission = admission
 
     def keep(self, computed: Computed, cut: Cut[Block]) -> int:
         """Keep what is not in memory yet; return how many blocks were added there."""
@@ -80,7 +81,7 @@ class Keeper(Generic[Block]):
             with self._lock:
                 added = self._put_up(plan, computed, packed)
                 self._stock.give_back(plan.level, computed.root, granted - added)
-                self._stock.let_go(plan.held)
+                self._stock.let_go(plan.holding)
         return added
 
     def _plan(self, computed: Computed) -> _Plan:
@@ -92,22 +93,26 @@ class Keeper(Generic[Block]):
                 break
             record.kind = kind
         held = [record for record in records if record.memory is not None]
-        self._stock.hold(held)
+        holding = self._stock.hold(held)
         level = held[-1].level if held else Level.EXACT
         pinned = self._pins.pinned_blocks(computed.root.scope, computed.tokens)
-        worthy = max(0, max(computed.worthy_blocks, pinned) - len(held))
-        return _Plan(held, level or Level.EXACT, worthy)
+        return _Plan(held, holding, level or Level.EXACT, pinned)
 
     def _reserve(self, plan: _Plan, computed: Computed) -> int:
         """Make room for what is worthy; take what is free for the rest."""
-        root, rest = computed.root, len(computed.kinds) - len(plan.held)
-        granted = self._memory.make_room(plan.level, root, plan.worthy)
+        root, held = computed.root, len(plan.held)
+        seen = self._admission.worthy_blocks(
+            root.digest, computed.tokens, root.tree.block_tokens, held
+        )
+        worthy = max(0, max(seen, plan.pinned) - held)
+        rest = len(computed.kinds) - held
+        granted = self._memory.make_room(plan.level, root, worthy)
         with self._lock:
-            if granted == plan.worthy:
+            if granted == worthy:
                 granted += self._stock.reserve(plan.level, root, rest - granted, evict=False)
             refused = self._stock.counts.refused
-            refused["no_room"] += max(0, plan.worthy - granted)
-            refused["first_sight"] += rest - max(granted, plan.worthy)
+            refused["no_room"] += max(0, worthy - granted)
+            refused["first_sight"] += rest - max(granted, worthy)
         return granted
 
     def _copies(self, level: Level, cut: Cut[Block], start: int, end: int) -> list[object]:
@@ -127,7 +132,7 @@ class Keeper(Generic[Block]):
         added = 0
         records = root.tree.payloads(root.tree.find(computed.tokens))
         if packed and _follows(records, first, plan.level):
-            tokens = computed.tokens[: end * self._block_bytes]
+            tokens = computed.tokens[: end * root.tree.block_tokens * TOKEN_BYTES]
             kinds = computed.kinds[:end]
             records = self._stock.add(root, tokens, kinds, computed.seconds_per_block)
             added = self._stand(records[first:end], plan.level, packed)
@@ -135,17 +140,11 @@ class Keeper(Generic[Block]):
         return added
 
     def _stand(self, records: list[Record], level: Level, packed: list[object]) -> int:
-        missing = [
-            (record, memory)
-            for record, memory in zip(records, packed, strict=True)
-            if record.memory is None
-        ]
-        self._stock.hold(records)
-        for record, memory in missing:
-            self._stock.stand(record, level, memory)
-        self._stock.let_go(records)
-        self._stock.counts.added_blocks += len(missing)
-        return len(missing)
+        there = sum(record.memory is not None for record in records)
+        self._stock.stand(records[there:], level, packed[there:])
+        added = len(records) - there
+        self._stock.counts.added_blocks += added
+        return added
 
     def _after(self, root: Root, computed: Computed, records: list[Record]) -> None:
         scope = root.scope

@@ -17,7 +17,16 @@ class Lease(Generic[Block]):
     Safe for many threads.
     """
 
-    __slots__ = ("_load", "_release", "block_tokens", "deadline", "records", "root", "tokens")
+    __slots__ = (
+        "_load",
+        "_release",
+        "block_tokens",
+        "deadline",
+        "held",
+        "records",
+        "root",
+        "tokens",
+    )
 
     def __init__(
         self,
@@ -33,6 +42,8 @@ class Lease(Generic[Block]):
         """``None``: nothing was found."""
         self.records = records
         """Under the cache's lock; none any more when it is over."""
+        self.held: list[Record] = []
+        """What keeps them where they are: to be let go of."""
         self.tokens: Final = tokens
         self.block_tokens: Final = block_tokens
         self.deadline = 0.0
@@ -78,16 +89,17 @@ class LeaseBook(Generic[Block]):
         """Return how many are open."""
         return len(self._open)
 
-    def open(self, lease: Lease[Block], now: float) -> None:
+    def open(self, lease: Lease[Block], held: list[Record], now: float) -> None:
         """Begin a lease's time."""
+        lease.held = held
         lease.deadline = now + self._seconds
         self._open[lease] = None
 
     def close(self, lease: Lease[Block]) -> list[Record]:
-        """End a lease and return what it held; nothing if it is over."""
+        """End a lease and return what is to be let go of; nothing if it is over."""
         self._open.pop(lease, None)
-        records, lease.records = lease.records, []
-        return records
+        held, lease.held, lease.records = lease.held, [], []
+        return held
 
     def overdue(self, now: float) -> list[Lease[Block]]:
         """Return the leases whose time is over."""

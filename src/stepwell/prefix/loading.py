@@ -37,7 +37,7 @@ class Loader(Generic[Block]):
         disk: DiskShelf[Block] | None,
         writer: Writer[Block] | None,
         stock: Stock,
-        rates: dict[Level, Rate],
+        rates: Sequence[Rate],
         lock: Lock,
         clock: Clock,
     ) -> None:
@@ -121,8 +121,11 @@ class Loader(Generic[Block]):
 
     def _count(self, root: Root, level: Level, copies: Sequence[_Copy], took: float) -> None:
         counts = self._stock.counts
-        counts.hit_tokens[level] += len(copies) * root.tree.block_tokens
-        counts.saved_seconds += sum(copy.record.seconds for copy in copies) - took
+        self._stock.budgets[level].hit_tokens += len(copies) * root.tree.block_tokens
+        lately = root.seconds_per_token * root.tree.block_tokens
+        computing = sum(copy.record.seconds or lately for copy in copies)
+        if computing:
+            counts.saved_seconds += computing - took
         self._rates[level].note(
             took, len(copies) * root.block_bytes[level], self._clock.monotonic()
         )
@@ -134,28 +137,45 @@ class Loader(Generic[Block]):
         if level is Level.DISK or not blocks:
             return
         granted = self._memory.make_room(level, root, len(blocks))
-        form = self._memory.form(level)
-        packed = [form.pack(block) for block in blocks[:granted]]
-        stood = 0
+        packed = self._pack(level, blocks[:granted])
         with self._lock:
-            for copy, memory in zip(copies, packed, strict=False):
-                if self._may_stand(copy.record, level):
-                    self._stock.stand(copy.record, level, memory)
-                    stood += 1
-            self._stock.give_back(level, root, granted - stood)
+            start = next(
+                (at for at, copy in enumerate(copies) if copy.record.level is not level), 0
+            )
+            rest = [copy.record for copy in copies[start : len(packed)]]
+            if not _may_stand(rest, level):
+                rest = []
+            self._stock.stand(rest, level, packed[start : start + len(rest)])
+            self._stock.give_back(level, root, granted - len(rest))
 
-    def _may_stand(self, record: Record, level: Level) -> bool:
-        if record.level is not Level.DISK:
-            return False
-        before = record.parent
-        return before is None or before.level is level
+    def _pack(self, level: Level, blocks: Sequence[Block]) -> list[object]:
+        """Return blocks as they stand on a shelf; none if that cannot be made."""
+        form = self._memory.form(level)
+        try:
+            return [form.pack(block) for block in blocks]
+        except Exception:  # noqa: BLE001  (they were read; they only do not come up)
+            return []
 
     def _truncate(self, lease: Lease[Block], copy: _Copy, blocks: int) -> None:
         """Drop what could not be read, and from the lease what stands behind it."""
         with self._lock:
             self._stock.counts.lost_blocks += 1
             self._stock.lose(copy.record, copy.level)
-            lost, lease.records = lease.records[blocks:], lease.records[:blocks]
-            self._stock.let_go(lost)
+            # Another reader may have found others of them damaged.
+            there = [record for record in lease.records[:blocks] if record.level is not None]
+            lease.records = there
+            held, lease.held = lease.held, self._stock.hold(lease.records)
+            self._stock.let_go(held)
             if self._writer is not None:
                 self._writer.wake()
+
+
+def _may_stand(records: Sequence[Record], level: Level) -> bool:
+    """Return whether consecutive blocks may be put up in memory, as things are now.
+
+    Meanwhile, another thread may have done so, or lost them to damage.
+    """
+    if not records or any(record.level is not Level.DISK for record in records):
+        return False
+    before = records[0].parent
+    return before is None or before.level is level

@@ -75,7 +75,7 @@ class Record:
         """How many blocks directly behind it stand as exact, in memory at all, on disk. It may
         leave such a set only when none behind it is in it."""
         self.holds = 0
-        """Leases, pins and moves that need it where it is."""
+        """Leases, pins and moves that need it, and so all before it, where they are."""
         self.pins = 0
         """Pins among them."""
         self.uses = 0
@@ -91,6 +91,13 @@ class Record:
     def may_leave(self, level: Level) -> bool:
         """Return whether it could leave a shelf now: nobody needs it there or stands behind it."""
         return not self.holds and self.stands_on(level) and not self.heirs[level]
+
+
+def level_of(record: Record) -> Level:
+    """Return the fastest shelf on which a block of a tree stands."""
+    if record.level is None:
+        raise ValueError("a block that is gone is in the tree")
+    return record.level
 
 
 def _note_run(run: Run[Record], records: "object") -> None:

@@ -42,9 +42,8 @@ class Memory(Generic[Block]):
         granted = 0
         while granted < blocks:
             with self._lock:
-                got = self._stock.reserve(level, root, blocks - granted)
-                granted += got
-                falling = self._begin_falls(level, root, blocks - granted)
+                got, falling = self._reserve(level, root, blocks - granted)
+            granted += got
             if not got and not falling:
                 break
             for record, fall in falling:
@@ -53,10 +52,15 @@ class Memory(Generic[Block]):
                     self._stock.land(record, fall, packed)
         return granted
 
-    def _begin_falls(self, level: Level, root: Root, blocks: int) -> list[tuple[Record, Falling]]:
-        if not blocks or level is not Level.EXACT or self._compact is None:
-            return []
-        return self._stock.begin_falls(root, blocks)
+    def _reserve(
+        self, level: Level, root: Root, blocks: int
+    ) -> tuple[int, list[tuple[Record, Falling]]]:
+        """Reserve what there is, make more, and reserve what of it did not have to be packed."""
+        got = self._stock.reserve(level, root, blocks)
+        if got == blocks or level is not Level.EXACT:
+            return got, []
+        falling = self._stock.begin_falls(root, blocks - got)
+        return got + self._stock.reserve(level, root, blocks - got), falling
 
     def _pack(self, fall: Falling) -> object:
         """Return the block in the compact form; ``None`` if that cannot be made."""

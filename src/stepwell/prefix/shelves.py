@@ -42,7 +42,7 @@ class Form(Protocol[Block]):
         ...
 
     def pack(self, block: Block) -> object:
-        """Return the block in this form; it shares no memory with the argument unless it is it."""
+        """Return the block in this form, never ``None``; no view of the argument."""
         ...
 
     def unpack(self, packed: object) -> Block:

@@ -1,13 +1,14 @@
 """Which blocks stand where. All moves between shelves, without any lock, copy or I/O."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
 from stepwell.core.kv import KvScope, block_id
-from stepwell.prefix.budget import Budget
+from stepwell.prefix.budget import Budget, Victim
 from stepwell.prefix.figures import Counts, EvictionReason
 from stepwell.prefix.policies import Policy
-from stepwell.prefix.record import Kind, Record, Root
+from stepwell.prefix.record import Kind, Record, Root, level_of
 from stepwell.prefix.shelves import BlockName, Level
 
 
@@ -31,7 +32,7 @@ class Stock:
     """
 
     def __init__(
-        self, block_tokens: int, budgets: dict[Level, Budget], policy: Policy, counts: Counts
+        self, block_tokens: int, budgets: Sequence[Budget], policy: Policy, counts: Counts
     ) -> None:
         self._block_tokens = block_tokens
         self._policy = policy
@@ -40,19 +41,31 @@ class Stock:
         self.roots: Final[dict[KvScope, Root]] = {}
         self._unwanted: list[BlockName] = []
 
-    def hold(self, records: Sequence[Record]) -> None:
-        """Keep blocks where they are, until `let_go`."""
-        for record in records:
-            record.holds += 1
+    def used(self, path: Sequence[Record]) -> None:
+        """Note a use of all blocks of a prefix."""
+        self._policy.used(path)
 
-    def lend(self, records: Sequence[Record]) -> None:
-        """Note the use of a prefix, and hold it."""
-        self._policy.used(records)
-        self.hold(records)
+    def hold(self, path: Sequence[Record]) -> list[Record]:
+        """Keep the blocks of a prefix where they are.
 
-    def let_go(self, records: Sequence[Record]) -> None:
-        """Undo one `hold`."""
-        for record in records:
+        To hold the last one on each shelf is enough: those before it cannot leave the shelf first.
+
+        Returns:
+            What is to be given to `let_go`, once.
+        """
+        held: list[Record] = []
+        end = len(path)
+        while end:
+            last = path[end - 1]
+            last.holds += 1
+            held.append(last)
+            same = path[0].level is last.level
+            end = 0 if same else bisect_left(path, level_of(last), hi=end, key=level_of)
+        return held
+
+    def let_go(self, held: Sequence[Record]) -> None:
+        """Undo a `hold`."""
+        for record in held:
             record.holds -= 1
             if not record.holds:
                 self._offer(record)
@@ -60,20 +73,20 @@ class Stock:
     def reserve(self, level: Level, root: Root, blocks: int, *, evict: bool = True) -> int:
         """Take room for blocks of a root, as far as there is any or it can be made at once.
 
-        Making room on the exact shelf takes packing if there is a compact one: then nothing is
-        evicted here, see `begin_falls`.
+        What leaves the exact shelf may have to be packed: nothing is evicted from there here, see
+        `begin_falls`.
 
         Returns:
             For how many blocks.
         """
         budget, size = self.budgets[level], root.block_bytes[level]
-        evict = evict and not (level is Level.EXACT and Level.COMPACT in self.budgets)
+        evict = evict and level is not Level.EXACT
         for granted in range(blocks):
             while not budget.take(root.tenant, size):
-                victim = budget.victim(root.tenant, size) if evict else None
+                victim = budget.victim(root.tenant, size, size) if evict else None
                 if victim is None:
                     return granted
-                self._evict(victim, level, root)
+                self._evict(victim, level)
         return blocks
 
     def give_back(self, level: Level, root: Root, blocks: int) -> None:
@@ -89,18 +102,24 @@ class Stock:
         """
         falling: list[tuple[Record, Falling]] = []
         exact, size = self.budgets[Level.EXACT], root.block_bytes[Level.EXACT]
+        own_short = short = 0
         for _ in range(blocks):
-            record = exact.victim(root.tenant, size)
-            if record is None:
+            short, own_short = short + size, own_short + size
+            victim = exact.victim(root.tenant, short, own_short)
+            if victim is None:
                 break
+            record = victim.record
             if self.reserve(Level.COMPACT, record.root, 1):
-                falling.append((record, self._fall(record, root)))
+                falling.append((record, self._fall(victim)))
+                coming = record.root.block_bytes[Level.EXACT]
+                short -= coming
+                own_short -= coming if record.root.tenant == root.tenant else 0
             elif record.heirs[Level.COMPACT]:
                 # All that stands behind it is being packed, too: it must wait.
                 exact.offer(record)
                 break
             else:
-                self._evict(record, Level.EXACT, root)
+                self._evict(victim, Level.EXACT)
         return falling
 
     def land(self, record: Record, fall: Falling, packed: object) -> None:
@@ -135,21 +154,25 @@ class Stock:
         self._policy.used(new)
         return records + new
 
-    def stand(self, record: Record, level: Level, memory: object) -> None:
-        """Put a block that is not in memory there, on room that was reserved."""
-        record.memory, record.level = memory, level
-        if level is Level.EXACT:
-            self._enter(record, Level.EXACT)
-        self._enter(record, Level.COMPACT)
-        self._offer(record)
+    def stand(self, records: Sequence[Record], level: Level, memory: Sequence[object]) -> None:
+        """Put consecutive blocks that are not in memory there, on room that was reserved."""
+        for record, copy in zip(records, memory, strict=True):
+            record.memory, record.level = copy, level
+            if level is Level.EXACT:
+                self._enter(record, Level.EXACT)
+            self._enter(record, Level.COMPACT)
+        if records:
+            self._offer(records[-1])
 
-    def stand_on_disk(self, record: Record) -> None:
-        """Note that a block is on disk, on room that was reserved."""
-        record.on_disk = True
-        if record.level is None:
-            record.level = Level.DISK
-        self._enter(record, Level.DISK)
-        self._offer(record)
+    def stand_on_disk(self, records: Sequence[Record]) -> None:
+        """Note that consecutive blocks are on disk, on room that was reserved."""
+        for record in records:
+            record.on_disk = True
+            if record.level is None:
+                record.level = Level.DISK
+            self._enter(record, Level.DISK)
+        if records:
+            self._offer(records[-1])
 
     def lose(self, record: Record, level: Level) -> None:
         """Drop a block's damaged copy, and with it what stands behind it on that shelf."""
@@ -198,22 +221,17 @@ class Stock:
         tokens = run.edge[start : start + step]
         return BlockName(record.root.digest, record.id or block_id(before, tokens), before, tokens)
 
-    def _evict(self, record: Record, level: Level, for_whom: Root) -> None:
-        self._policy.left(record)
-        budget = self.budgets[level]
-        reason: EvictionReason = "capacity"
-        if budget.over_quota(for_whom.tenant, for_whom.block_bytes[level]):
-            reason = "quota"
+    def _evict(self, victim: Victim, level: Level) -> None:
+        self._policy.left(victim.record)
         if level is Level.DISK:
-            self._leave_disk(record, reason)
+            self._leave_disk(victim.record, victim.reason)
         else:
-            self._leave_memory(record, reason)
+            self._leave_memory(victim.record, victim.reason)
 
-    def _fall(self, record: Record, for_whom: Root) -> Falling:
+    def _fall(self, victim: Victim) -> Falling:
+        record = victim.record
         self._policy.left(record)
-        budget = self.budgets[Level.EXACT]
-        over = budget.over_quota(for_whom.tenant, for_whom.block_bytes[Level.EXACT])
-        self.counts.evicted[Level.EXACT, "quota" if over else "capacity"] += 1
+        self.budgets[Level.EXACT].evicted[victim.reason] += 1
         fall = Falling(record.memory)
         record.memory, record.level = fall, Level.COMPACT
         record.holds += 1
@@ -224,7 +242,7 @@ class Stock:
         level = record.level
         if level is None:
             return
-        self.counts.evicted[level, reason] += 1
+        self.budgets[level].evicted[reason] += 1
         self.give_back(level, record.root, 1)
         record.memory = None
         record.level = Level.DISK if record.on_disk else None
@@ -237,7 +255,7 @@ class Stock:
             self._offer(record)
 
     def _leave_disk(self, record: Record, reason: EvictionReason) -> None:
-        self.counts.evicted[Level.DISK, reason] += 1
+        self.budgets[Level.DISK].evicted[reason] += 1
         self._unwanted.append(self.name_of(record))
         self.give_back(Level.DISK, record.root, 1)
         record.on_disk = False

@@ -106,13 +106,15 @@ class RadixTree(Generic[Payload]):
 
     def payloads(self, match: Match[Payload]) -> list[Payload]:
         """Return the payloads on the way to a place, from the root on. A new list."""
-        found = match.run.payloads[: match.inside]
-        way = []
+        way = [match.run.payloads[: match.inside]]
         run = match.run.parent
         while run is not None:
             way.append(run.payloads)
             run = run.parent
-        return [payload for payloads in reversed(way) for payload in payloads] + found
+        found: list[Payload] = []
+        for payloads in reversed(way):
+            found += payloads
+        return found
 
     def extend(self, match: Match[Payload], tokens: bytes, payloads: Sequence[Payload]) -> None:
         """Add blocks at a place, splitting its run if it is inside one.

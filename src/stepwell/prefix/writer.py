@@ -53,6 +53,8 @@ class Writer(Generic[Block]):
 
     def offer(self, records: Iterable[Record]) -> None:
         """Queue the blocks of one prefix that are not on disk, in order. Under the cache's lock."""
+        if self._closing:
+            return
         waiting = [record for record in records if not record.on_disk]
         room = self._shelf.queue_blocks - len(self._queue)
         if len(waiting) > room:
@@ -110,7 +112,7 @@ class Writer(Generic[Block]):
             if not behind_disk or not self._stock.reserve(Level.DISK, record.root, 1):
                 self._stock.counts.refused["unwritten"] += 1
                 continue
-            self._stock.hold([record])
+            record.holds += 1
             return _Write(record, self._stock.name_of(record), record.memory)
         return None
 
@@ -130,7 +132,7 @@ class Writer(Generic[Block]):
         with self._changed:
             parent = record.parent
             if written and record.level is not None and (parent is None or parent.on_disk):
-                self._stock.stand_on_disk(record)
+                self._stock.stand_on_disk([record])
             else:
                 self._stock.give_back(Level.DISK, record.root, 1)
                 if written:

@@ -221,10 +221,23 @@ NOT_WARMED = Metric(
     "Answers from the cache after which a model server was to be warmed, and why it was not.",
     ("why", "upstream"),
 )
+WARM_UPS = Metric(
+    "stepwell_warm_ups_total",
+    Kind.COUNTER,
+    "System prompts of the settings that replicas have read so that requests find them.",
+    ("upstream", "replica"),
+)
 REPLICAS_READY = Metric(
     "stepwell_replicas_ready",
     Kind.GAUGE,
     "1 for each worker that gives a replica work.",
+    ("upstream", "replica"),
+)
+REPLICA_LOAD = Metric(
+    "stepwell_replica_load",
+    Kind.GAUGE,
+    "Requests in flight at a replica, those with much to prefill counted more; 0: idle, as far as"
+    " these gateways know.",
     ("upstream", "replica"),
 )
 UNPRICED_TOKENS = Metric(
@@ -314,8 +327,8 @@ BUILD_INFO = Metric(
 CATALOGUE = (
     *(REQUESTS, REQUEST_SECONDS, FIRST_BYTE_SECONDS, STAGE_SECONDS, IN_FLIGHT),
     *(SAVED_TOKENS, SAVED_SECONDS, SAVED_MONEY, SPENT_TOKENS, SPENT_MONEY, UNPRICED_TOKENS),
-    *(PREFIX_TOKENS, FORETOLD_TOKENS, REPLICA_REQUESTS, REPLICAS_READY),
-    *(WARMED_TOKENS, NOT_WARMED),
+    *(PREFIX_TOKENS, FORETOLD_TOKENS, REPLICA_REQUESTS, REPLICAS_READY, REPLICA_LOAD),
+    *(WARMED_TOKENS, NOT_WARMED, WARM_UPS),
     *(SEMANTIC_LOOKUPS, SEMANTIC_SECONDS, SEMANTIC_SIMILARITY, SEMANTIC_POINTS),
     *(JUDGED, NOT_JUDGED, WITHHELD, PRECISION),
     *(UPSTREAM_SECONDS, UPSTREAM_FIRST_BYTE_SECONDS, UPSTREAM_ERRORS, LEADERS_LOST),

@@ -7,7 +7,15 @@ from typing import assert_never
 import orjson
 
 from stepwell.core.clock import Clock, SystemClock
-from stepwell.core.events import Bypassed, Degraded, Event, RequestEnded, Resumed, UpstreamFailed
+from stepwell.core.events import (
+    Bypassed,
+    Degraded,
+    Event,
+    RequestEnded,
+    Resumed,
+    UpstreamFailed,
+    WarmedUp,
+)
 from stepwell.core.ports import EventSink
 from stepwell.telemetry.lasting import Lasting
 from stepwell.telemetry.lines import MAX_LINE_BYTES, LineWriter
@@ -26,7 +34,7 @@ _CLOSE_SECONDS = 1.0
 _SHORT_CHARACTERS = 60
 
 _Fields = dict[str, str | float | None]
-_Logged = RequestEnded | Degraded | Bypassed | Resumed | UpstreamFailed
+_Logged = RequestEnded | Degraded | Bypassed | Resumed | UpstreamFailed | WarmedUp
 
 
 class RequestLog:
@@ -112,6 +120,8 @@ class RequestLog:
                 return self._said(moment, "resumed", {"part": part, "seconds": seconds})
             case UpstreamFailed(upstream, kind):
                 return self._said(moment, "upstream_failed", {"upstream": upstream, "kind": kind})
+            case WarmedUp():
+                return self._said(moment, "warmed_up", _warm_up_fields(event))
             case _:
                 assert_never(event)
 
@@ -162,6 +172,17 @@ def _request_fields(event: RequestEnded, time: str) -> _Fields:
         "saved_seconds": event.saved_seconds,
         "trail": event.trail,
         "tenant": event.tenant,
+    }
+
+
+def _warm_up_fields(event: WarmedUp) -> _Fields:
+    return {
+        "upstream": event.upstream,
+        "replica": event.replica,
+        "prompt": event.prompt,
+        "seconds": event.seconds,
+        "prompt_tokens": event.usage.prompt_tokens,
+        "cached_tokens": event.usage.cached_tokens,
     }
 
 

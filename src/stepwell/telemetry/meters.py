@@ -25,6 +25,7 @@ from stepwell.core.events import (
     UpstreamAnswered,
     UpstreamFailed,
     Warmed,
+    WarmedUp,
 )
 from stepwell.telemetry import catalogue
 from stepwell.telemetry.catalogue import Kind, Metric
@@ -152,6 +153,8 @@ class Meters:
                     self._add(catalogue.WARMED_TOKENS, tokens, kind, upstream)
             case NotWarmed(upstream, why):
                 self._add(catalogue.NOT_WARMED, 1, why, upstream)
+            case WarmedUp(upstream, replica):
+                self._add(catalogue.WARM_UPS, 1, upstream, replica)
             case LeaderLost(midway):
                 self._add(catalogue.LEADERS_LOST, 1, "midway" if midway else "before")
             case Degraded(component):

@@ -57,7 +57,7 @@ class StepPlan:
 def name_blocks(
     scope_digest: bytes, token_ids: Sequence[int], block_tokens: int
 ) -> Iterator[NamedBlock]:
-    """Yield the whole blocks of ``token_ids`` in order. Costs 2 µs a block.
+    """Yield the whole blocks of ``token_ids`` in order. Costs 2 us a block.
 
     Raises:
         OverflowError: An id is no signed 32-bit integer.

@@ -27,7 +27,7 @@ class Search:
         self._shards = shards
 
     def __call__(self, asked: Asked) -> Found:
-        """Return what is kept. Looks at names only: 5 µs a block; what is inside is checked later.
+        """Return what is kept. Looks at names only: 5 us a block; what is inside is checked later.
 
         Notes what it finds as used: vLLM may have the beginning in its own memory, from where it
         is used without being read from here.
@@ -38,9 +38,7 @@ class Search:
         shards = [shard_digest(digest, shard, self._shards) for shard in range(self._shards)]
         found: list[BlockId] = []
         for block in name_blocks(digest, asked.token_ids, self._block_tokens):
-            if not all(self._files.has(shard, block.id) for shard in shards):
+            if not all(self._files.note_use(shard, block.id) for shard in shards):
                 break
             found.append(block.id)
-        for shard in shards:
-            self._files.note_use(shard, found)
         return Found(digest, tuple(found))

@@ -77,7 +77,7 @@ def reshape(endpoint: Endpoint, body: dict[str, Any], rules: Collection[Rewrite]
         body: The parsed request; not changed. Fields keep their order.
         rules: The rewrites asked for.
 
-    Cost: some 0.3 us per character of the system prompt and of the tools.
+    Cost: some 0.05 us per character of the system prompt, 0.2 us in lines that have a digit.
     """
     if endpoint is Endpoint.COMPLETIONS or not rules:
         return Reshaped(body, ())

@@ -39,9 +39,9 @@ class ToldBlocks:
     how the replica hashes, how large its blocks are, in which order events come, how often they
     come, or whether the parent of a block is known yet.
 
-    Costs 0.2 us a block to look up, and some 450 bytes a block plus 4 a token (block of 16: 32
-    bytes a token, of 128: 8). Beyond ``max_tokens``, those told longest ago are forgotten. One
-    event loop; not thread-safe.
+    Costs 0.5 us a block to look up, 2 us to take; 23 bytes a token in blocks of 16, 6 in blocks of
+    128. Beyond ``max_tokens``, those told longest ago are forgotten. One event loop; not
+    thread-safe.
     """
 
     def __init__(self, max_tokens: int) -> None:

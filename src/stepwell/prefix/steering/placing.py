@@ -11,7 +11,7 @@ from stepwell.core.ports import Call, EventSink
 from stepwell.prefix.placement.foretold import Foretold, FoundAgain, Remark
 from stepwell.prefix.placement.replicas import Loads, ReplicaName, ReplicaState, Work
 from stepwell.prefix.placement.residency import Residency
-from stepwell.prefix.placement.router import Choice, Near, Router, Session
+from stepwell.prefix.placement.router import Choice, Near, Router, Session, Why
 from stepwell.prefix.steering.hints import NearHints
 from stepwell.prefix.steering.prompts import Prompt
 
@@ -32,13 +32,17 @@ class Knowledge:
 
 
 class Placing:
-    """Places the calls of one upstream. One event loop; not thread-safe."""
+    """Places the calls of one upstream. One event loop; not thread-safe.
+
+    Attributes:
+        known: What has been learned of its replicas so far.
+    """
 
     def __init__(
         self, upstream: str, known: Knowledge, *, hints: NearHints, events: EventSink
     ) -> None:
         self._upstream = upstream
-        self._known = known
+        self.known = known
         self._hints = hints
         self._events = events
 
@@ -59,14 +63,22 @@ class Placing:
             prefer = Near(near)
         elif prompt.session is not None:
             prefer = Session(prompt.session)
-        scope = scope_of(self._known.residency.adapter_of(prompt.model), call.namespace)
-        choice = self._known.router.choose(prompt.tokens, scope, states, prefer)
-        if choice is None:
-            return None
+        scope = scope_of(self.known.residency.adapter_of(prompt.model), call.namespace)
+        choice = self.known.router.choose(prompt.tokens, scope, states, prefer)
+        return None if choice is None else self._begin(call, prompt, choice)
+
+    def place_on(self, replica: ReplicaName, call: Call, prompt: Prompt) -> "Placement":
+        """Place ``call`` on a replica that is chosen already."""
+        residency = self.known.residency
+        region = residency.region(scope_of(residency.adapter_of(prompt.model), call.namespace))
+        held_tokens = residency.held_tokens(replica, region, prompt.tokens)
+        return self._begin(call, prompt, Choice(replica, Why.WARM_UP, region, held_tokens))
+
+    def _begin(self, call: Call, prompt: Prompt, choice: Choice) -> "Placement":
         self._events.emit(Placed(self._upstream, choice.replica, choice.why))
         missing = len(prompt.tokens) // TOKEN_BYTES - choice.predicted_tokens
-        work = self._known.loads.begin(choice.replica, missing)
-        return Placement(call.key, prompt, choice, self._known, work, self._learn_from)
+        work = self.known.loads.begin(choice.replica, missing)
+        return Placement(call.key, prompt, choice, self.known, work, self._learn_from)
 
     def _learn_from(self, placement: "Placement", prompt_tokens: int, cached_tokens: int) -> None:
         choice = placement.choice
@@ -76,7 +88,7 @@ class Placing:
                 self._upstream, choice.replica, prompt_tokens, certain, cached_tokens
             )
         )
-        remark = self._known.foretold.note(
+        remark = self.known.foretold.note(
             choice.replica,
             prompt_tokens=prompt_tokens,
             foretold_tokens=certain,
@@ -152,7 +164,7 @@ class Placement:
             choice.replica,
             choice.region,
             self._prompt.tokens,
-            foretold_tokens=choice.predicted_tokens,
+            foretold_tokens=choice.predicted_tokens - choice.reference_tokens,
             cached_tokens=usage.cached_tokens * self._tokens // usage.prompt_tokens,
         )
         self._learn(self, usage.prompt_tokens, usage.cached_tokens)

@@ -1,6 +1,6 @@
 """The replicas of an upstream: which there are, how they are, and any one of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -54,6 +54,7 @@ class Replicas:
         clock: Clock,
         is_draining: Callable[[ReplicaName], bool],
         on_lost: Callable[[ReplicaName], None],
+        hear: Callable[[], Awaitable[object]],
     ) -> None:
         """Look after ``replicas``.
 
@@ -65,6 +66,7 @@ class Replicas:
             is_draining: Whether the operator wants a replica to have no new work.
             on_lost: Hears of a replica that cannot be reached, and may thus be another one when it
                 is there again.
+            hear: Hears what operators have said meanwhile, here or elsewhere. Must not raise.
         """
         self._name = name
         self._replicas: Mapping[ReplicaName, Replica] = {one.name: one for one in replicas}
@@ -72,6 +74,7 @@ class Replicas:
         self._clock = clock
         self._is_draining = is_draining
         self._on_lost = on_lost
+        self._hear = hear
 
     def __getitem__(self, name: ReplicaName) -> Replica:
         return self._replicas[name]
@@ -80,6 +83,23 @@ class Replicas:
         """Return whether a replica may be given work."""
         health = self._replicas[name].health
         return health.condition(self._clock.monotonic(), draining=self._is_draining(name))
+
+    async def hear(self) -> None:
+        """Hear what operators want now. Costs a microsecond while that is nothing new."""
+        await self._hear()
+
+    @property
+    def names(self) -> Sequence[ReplicaName]:
+        """All replicas, in the order of the settings."""
+        return tuple(self._replicas)
+
+    def is_draining(self, name: ReplicaName) -> bool:
+        """Return whether the operator wants a replica to have no new work."""
+        return self._is_draining(name)
+
+    def down_seconds(self, name: ReplicaName) -> float:
+        """Return for how long a replica is left out yet; 0 if it is not down."""
+        return max(0.0, self._replicas[name].health.out_until - self._clock.monotonic())
 
     def states(self, *, without: frozenset[ReplicaName] = frozenset()) -> Sequence[ReplicaState]:
         """Return how each replica is, but for some that were tried already.
@@ -115,6 +135,7 @@ class Replicas:
         Raises:
             UpstreamError: As `Upstream.forward`.
         """
+        await self.hear()
         states = [state for state in self.states() if state.condition is Condition.READY]
         for state in sorted(states, key=lambda state: state.load):
             replica = self._replicas[state.name]

@@ -4,21 +4,24 @@ from collections.abc import AsyncIterator, Sequence
 
 from stepwell.core.errors import UpstreamUnreachable
 from stepwell.core.ports import Call, Headers, Reply
+from stepwell.core.steering import ReplicaReport
 from stepwell.prefix.placement.replicas import ReplicaName
 from stepwell.prefix.steering.placing import Placement, Placing
 from stepwell.prefix.steering.prompts import Prompts
+from stepwell.prefix.steering.reports import report_on
 from stepwell.prefix.steering.servers import Closes, Replicas, Request
 from stepwell.prefix.steering.shaping import Shaping
 from stepwell.wire.tail import Tail
 
 _OK = 200
-_BUSY = 429
 _NOT_READY = frozenset({502, 503})
 """What a server says that is starting, or a proxy whose server is gone."""
+_ANOTHER_MAY = _NOT_READY | {429}
+"""What need not be so at another replica, such as too much to do."""
 
 
 class SteeredUpstream:
-    """Implements `stepwell.core.ports.Upstream` over replicas, each an upstream itself.
+    """Implements `Upstream` and `SupportsReplicas` over replicas, each an upstream itself.
 
     A call goes to the replica that probably has most of its prompt's KV and not too much to do. One
     that cannot be reached, or says that it is not ready, costs a try of the next one, as long as
@@ -75,6 +78,7 @@ class SteeredUpstream:
             UpstreamTimeout: No head in time.
             UpstreamBroken: The connection broke after the request was sent.
         """
+        await self._replicas.hear()
         near = self._placing.near(call)
         prompt = await self._prompts.read(call)
         shaped = self._shaping.apply(call)
@@ -85,9 +89,26 @@ class SteeredUpstream:
             if placement is None:
                 raise UpstreamUnreachable(f"{self._name} has no replica", upstream=self._name)
             tried |= {placement.choice.replica}
-            reply = await self._try(placement, shaped, is_last=len(states) == 1)
-            if reply is not None:
+            is_last = len(states) == 1
+            try:
+                reply = await self._send(placement, shaped)
+            except UpstreamUnreachable:
+                if is_last:
+                    raise
+                continue
+            if is_last or reply.status not in _ANOTHER_MAY:
                 return reply
+            await reply.aclose()
+
+    async def send_to(self, replica: str, call: Call) -> Reply:
+        """Send ``call`` to one replica, however it is.
+
+        Raises:
+            UpstreamError: As `send`; no other replica is tried.
+        """
+        prompt = await self._prompts.read(call)
+        placement = self._placing.place_on(ReplicaName(replica), call, prompt)
+        return await self._send(placement, self._shaping.apply(call))
 
     async def forward(
         self, method: str, path: str, query: str, headers: Headers, body: bytes
@@ -100,14 +121,22 @@ class SteeredUpstream:
         request = Request(method, path, query, headers, body)
         return await self._replicas.forward(request, lambda replica: replica.upstream)
 
+    def reports(self) -> Sequence[ReplicaReport]:
+        """Return how each replica is, in the order of the settings."""
+        known = self._placing.known
+        return [
+            report_on(self._name, replica, self._replicas, known)
+            for replica in self._replicas.names
+        ]
+
     async def aclose(self) -> None:
         """Close all connections."""
         for listener in self._listeners:
             await listener.aclose()
         await self._replicas.aclose()
 
-    async def _try(self, placement: Placement, call: Call, *, is_last: bool) -> Reply | None:
-        """Return the reply of a replica; ``None`` if another one is to be tried."""
+    async def _send(self, placement: Placement, call: Call) -> "SteeredReply":
+        """Return the reply of a call's replica, and note how the replica is."""
         replica = self._replicas[placement.choice.replica]
         self._replicas.tried(replica)
         try:
@@ -115,9 +144,7 @@ class SteeredUpstream:
         except UpstreamUnreachable:
             placement.ended(None)
             self._replicas.lost(replica)
-            if is_last:
-                raise
-            return None
+            raise
         except BaseException:
             placement.ended(None)
             raise
@@ -125,11 +152,7 @@ class SteeredUpstream:
             self._replicas.failed(replica)
         else:
             replica.health.worked()
-        if is_last or (reply.status not in _NOT_READY and reply.status != _BUSY):
-            return SteeredReply(reply, placement)
-        placement.ended(None)
-        await reply.aclose()
-        return None
+        return SteeredReply(reply, placement)
 
 
 class SteeredReply:

@@ -59,29 +59,30 @@ class Folder:
                 f"make it writable for user id {os.getuid()}, or choose another folder"
             ) from error
 
-    def path(self, scope_digest: bytes, block: BlockId) -> Path:
-        """Return where a block stands, or would."""
+    def path(self, scope_digest: bytes, block: BlockId) -> str:
+        """Return where a block stands, or would. A text: a `Path` costs more than asking for it."""
         name = block.hex()
-        return self._root / scope_digest.hex() / name[:2] / f"{name}.kv"
+        return f"{self._root}/{scope_digest.hex()}/{name[:2]}/{name}.kv"
 
-    def aside(self, block: BlockId) -> Path:
+    def aside(self, block: BlockId) -> str:
         """Return a new name for a block that is being written."""
-        return self._aside / f"{block.hex()}.{os.getpid()}.{os.urandom(8).hex()}"
+        return f"{self._aside}/{block.hex()}.{os.getpid()}.{os.urandom(8).hex()}"
 
-    def publish(self, aside: Path, path: Path) -> None:
+    def publish(self, aside: str, path: str) -> None:
         """Rename what has been written. Raises `OSError`."""
         try:
-            aside.replace(path)
+            os.replace(aside, path)  # noqa: PTH105
         except FileNotFoundError:
-            path.parent.parent.mkdir(mode=0o700, exist_ok=True)
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            aside.replace(path)
+            fan = Path(path).parent
+            fan.parent.mkdir(mode=0o700, exist_ok=True)
+            fan.mkdir(mode=0o700, exist_ok=True)
+            os.replace(aside, path)  # noqa: PTH105
 
-    def blocks(self, scope_digest: bytes) -> Iterator[Path]:
+    def blocks(self, scope_digest: bytes) -> Iterator[str]:
         """Yield the files of a scope, in no order."""
         for fan in _entries(self._root / scope_digest.hex(), _FAN):
             for entry in _entries(fan, _BLOCK):
-                yield Path(entry)
+                yield entry.path
 
     def files(self, abandoned_ns: int) -> Iterator[FoundFile]:
         """Yield all files of blocks, in no order.

@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from heapq import nsmallest
-from pathlib import Path
 
 from stepwell.core.clock import Clock
 from stepwell.stores.kv.account import Account, Busy, Held
@@ -55,10 +54,10 @@ class Room:
         self._leaving: deque[FoundFile] = deque()
         self._is_known = False
 
-    def reserve(self, aside: Path, size_bytes: int) -> int:
+    def reserve(self, aside: str, size_bytes: int) -> int:
         """Make the file ``aside`` with ``size_bytes`` zeros; return a descriptor to write to.
 
-        Costs some 50 µs. When the folder is full, also the removal of files, and once for
+        Costs some 50 us. When the folder is full, also the removal of files, and once for
         thousands of them a look through the folder (a second for 100,000 files).
 
         Raises:
@@ -77,15 +76,15 @@ class Room:
                 held.note(total + size_bytes)
             except OSError:
                 os.close(descriptor)
-                aside.unlink(missing_ok=True)
+                os.unlink(aside)  # noqa: PTH108
                 raise
         return descriptor
 
-    def remove(self, path: Path) -> None:
+    def remove(self, path: str) -> None:
         """Unlink a file of ours and give its bytes back; nothing if that cannot be done."""
         with suppress(OSError, Busy), self._account.held() as held:
-            size_bytes = path.lstat().st_size
-            path.unlink()
+            size_bytes = os.lstat(path).st_size
+            os.unlink(path)  # noqa: PTH108
             total = held.total()
             if total is not None:
                 held.note(total - size_bytes)
@@ -113,7 +112,8 @@ class Room:
         abandoned_ns = int((self._clock.now() - ABANDONED_SECONDS) * 1e9)
         for aside in self._folder.asides():
             if aside.mtime_ns < abandoned_ns:
-                Path(aside.path).unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(aside.path)  # noqa: PTH108
             else:
                 total += aside.size_bytes
 

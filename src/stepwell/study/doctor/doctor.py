@@ -93,24 +93,24 @@ class Doctor:
         findings.prompt_tokens += tokens * scale
         shared = self._today.take(scope, prompt)
         findings.shared_tokens += shared * scale
-        findings.reshaped_tokens += self._after_rewrites(endpoint, body, scope, prompt) * scale
+        after = self._rewritten(endpoint, body, prompt)
+        findings.reshaped_prompt_tokens += after.tokens * scale
+        findings.reshaped_tokens += self._reshaped.take(scope, after) * scale
         self._compare(scope, prompt, shared, scale)
         # Nothing to compare with: a look at the request itself must do.
         findings.risks = risks_of(endpoint, body) if findings.requests == 1 else None
 
-    def _after_rewrites(
-        self, endpoint: Endpoint, body: dict[str, object], scope: int, prompt: Prompt
-    ) -> float:
+    def _rewritten(self, endpoint: Endpoint, body: dict[str, object], prompt: Prompt) -> Prompt:
         after = reshape(endpoint, body, self.findings.rewrites)
-        if after.what:
-            self.findings.reshaped += 1
-            prompt = read_prompt(endpoint, after.body, self._cutter)
-        return self._reshaped.take(scope, prompt)
+        if not after.what:
+            return prompt
+        self.findings.reshaped += 1
+        return read_prompt(endpoint, after.body, self._cutter)
 
     def _compare(self, scope: int, prompt: Prompt, shared: float, scale: float) -> None:
         compared = [compare(prompt, other) for other in self._memory.near(scope, prompt)]
         if compared:
-            best = max(compared, key=lambda found: found.common_tokens)
+            best = max(compared, key=lambda found: (found.common_tokens, found.same_tokens))
             self._count(best, shared, scale)
 
     def _count(self, found: Comparison, shared: float, scale: float) -> None:

@@ -23,7 +23,7 @@ def figures(findings: Findings) -> Json:
         "tokens_estimated": findings.estimated,
         "prompt_tokens": round(total),
         "shared": _share(findings.shared_tokens, total),
-        "shared_after_rewrites": _share(findings.reshaped_tokens, total),
+        "shared_after_rewrites": _share(findings.reshaped_tokens, findings.reshaped_prompt_tokens),
         "requests_rewritten": findings.reshaped,
         "rewrites": sorted(findings.rewrites),
         "risks": None if findings.risks is None else risks_as_json(findings.risks),

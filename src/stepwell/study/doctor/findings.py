@@ -40,6 +40,8 @@ class Findings:
     """With which an earlier prompt began, word for word."""
     reshaped_tokens: float = 0.0
     """The same if every request had gone through the rewrites."""
+    reshaped_prompt_tokens: float = 0.0
+    """Of the rewritten prompts: a rewrite may add some."""
     reshaped: int = 0
     """Requests that the rewrites change."""
     risks: Risks | None = None

@@ -1,9 +1,10 @@
 """The prompts of a log that a new one may go on from. Bounded; not thread-safe."""
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from stepwell.policy.prompt_shape.pieces import Piece
 from stepwell.policy.prompt_shape.prompt import Prompt, Segment
 from stepwell.study.analysis.recent import Recent
 
@@ -42,25 +43,32 @@ class Memory:
         return len(self._kept)
 
     def near(self, scope: int, prompt: Prompt) -> list[Prompt]:
-        """Return which prompts may be the best to go on from: two at most, and remember this one.
+        """Return which prompts may be the best to go on from, and remember this one.
 
-        They are the latest that has the longest beginning in common with it, faults left out, and
-        the latest with the same longest sentence in its head, which finds its like even where the
-        very first words differ.
+        Three at most, each the latest of its kind: that with the longest beginning in common, word
+        for word; the same, faults left out; and that with the same longest sentence in its head,
+        which finds its like even where the very first words differ.
 
         Args:
             scope: Hash of what prompts must have in common: the model, the tenant.
             prompt: The new one.
         """
-        links = tuple(_links(scope, prompt))
-        by_length = (self._latest[link] for link in reversed(links[1:]) if link in self._latest)
-        numbers = [next(by_length, None), self._latest.get(links[0])]
-        found = [n for n in dict.fromkeys(numbers) if n is not None]
-        for number in found:
+        chains = (
+            _beginnings(hash((scope, "raw")), prompt.segments, lambda piece: piece.raw),
+            _beginnings(hash((scope, "bare")), prompt.in_order, lambda piece: piece.bare),
+            [hash((scope, "longest", _longest_in_head(prompt.in_order)))],
+        )
+        numbers = {self._deepest(chain) for chain in chains}
+        near = []
+        for number in sorted(number for number in numbers if number is not None):
             self._kept.move_to_end(number)
-        near = [self._kept[number].prompt for number in found]
+            near.append(self._kept[number].prompt)
+        links = tuple(link for chain in chains for link in chain)
         self._add(_Kept(prompt, links, sum(len(s.pieces) for s in prompt.segments)))
         return near
+
+    def _deepest(self, chain: list[int]) -> int | None:
+        return next((self._latest[link] for link in reversed(chain) if link in self._latest), None)
 
     def _add(self, kept: _Kept) -> None:
         self._number += 1
@@ -76,20 +84,21 @@ class Memory:
                     del self._latest[link]
 
 
-def _links(scope: int, prompt: Prompt) -> Iterator[int]:
-    """Yield the hash of the head's longest sentence, then of longer and longer beginnings."""
-    ordered = prompt.in_order
+def _beginnings(
+    start: int, segments: tuple[Segment, ...], read: Callable[[Piece], str]
+) -> list[int]:
+    """Return hashes of longer and longer beginnings, close together at first."""
     # Seeded by the interpreter, so that no log can be written to collide.
-    yield hash((scope, "longest", _longest_in_head(ordered)))
-    link, number = scope, 0
-    for segment in ordered:
+    link, number, found = start, 0, []
+    for segment in segments:
         for piece in segment.pieces:
-            if piece.bare:
-                link, number = hash((link, piece.bare)), number + 1
-                if number % _EVERY == 0:
-                    yield link
+            if said := read(piece):
+                link, number = hash((link, said)), number + 1
+                if number % _EVERY == 0 or number.bit_count() == 1:
+                    found.append(link)
         link = hash((link, segment.part))
-        yield link
+        found.append(link)
+    return found
 
 
 def _longest_in_head(segments: tuple[Segment, ...]) -> str:

@@ -56,7 +56,7 @@ def _head(figures: Json) -> str:
     return (
         f"{text}\nPrompts begin like an earlier one, word for word, for {share(today['share'])} of"
         f" their tokens ({today['tokens']:,});\nafter the rewrites {', '.join(figures['rewrites'])}"
-        f" (they change {_requests(figures['requests_rewritten'])}),"
+        f"\n(they change {_requests(figures['requests_rewritten'])}),"
         f" for {share(after['share'])} ({after['tokens']:,})."
     )
 

@@ -55,7 +55,8 @@ def rewritten(body: Body, *rules: Rewrite, endpoint: Endpoint = Endpoint.CHAT) -
             "当前时间：2026年3月2日 星期一 上午9点05分",
         ),
         ("今天是2026年3月2日，星期一。\n你是助手", "你是助手", "今天是2026年3月2日，星期一"),
-        ("Be kind.\nSession ID: ab-cd", "Be kind.", "Session ID: ab-cd"),
+        ("Be kind.\nSession ID: ab-12", "Be kind.", "Session ID: ab-12"),
+        ("Today is Sunday.\nBe kind.", "Be kind.", "Today is Sunday"),
         (
             "Request #17\nTokens used: 1,234 / 8,000\nBe kind.",
             "Be kind.",

@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ Make = Callable[[int], logs.Body]
 
 
 def look(make: Make, requests: int = REQUESTS, **options: Any) -> Doctor:
-    doctor = Doctor(Rewrite, tenant_field="tenant", **options)
+    doctor = Doctor(tuple(Rewrite), tenant_field="tenant", **options)
     for logged in logs.logged(make, requests):
         doctor.take(logged)
     return doctor
@@ -103,11 +104,28 @@ def test_a_second_fault_gains_nothing_alone() -> None:
     assert found[Cause.ID, Part.SYSTEM].tokens_alone == 0
 
 
+def test_no_more_is_shared_than_there_is() -> None:
+    """Prompts met again: a rewrite adds some tokens, which are shared, too."""
+    found = figures(look(lambda number: logs.timestamps(number % 2)).findings)
+    assert 0.8 < found["shared_after_rewrites"]["share"] <= 1
+
+
+def test_the_prompt_with_the_longest_common_beginning_is_compared() -> None:
+    """Tools in two orders, and the time: what the time costs alone is told among equal tools."""
+
+    def make(number: int) -> logs.Body:
+        tools = logs.TOOLS if number % 2 else logs.TOOLS[::-1]
+        return {**logs.timestamps(number), "tools": tools}
+
+    found = look(make).findings.found
+    stamp = found[Cause.TIMESTAMP, Part.SYSTEM]
+    assert stamp.tokens_alone == pytest.approx((REQUESTS - 2) * RULES_TOKENS, rel=0.1)
+
+
 def test_tenants_and_models_are_not_compared() -> None:
-    doctor = Doctor(Rewrite, tenant_field="tenant")
-    for number, tenant in enumerate("ab"):
-        for logged in logs.logged(lambda _, n=number: logs.timestamps(n), 1, tenant=tenant):
-            doctor.take(logged)
+    doctor = Doctor(tuple(Rewrite), tenant_field="tenant")
+    for number, logged in enumerate(logs.logged(logs.timestamps, 2)):
+        doctor.take(replace(logged, tenant="ab"[number]))
     for logged in logs.logged(lambda _: {**logs.timestamps(3), "model": "other"}, 1):
         doctor.take(logged)
     assert doctor.findings.found == {}
@@ -115,7 +133,7 @@ def test_tenants_and_models_are_not_compared() -> None:
 
 
 def test_tokens_of_the_log_count_before_estimates() -> None:
-    doctor = Doctor(Rewrite, tenant_field="tenant")
+    doctor = Doctor(tuple(Rewrite), tenant_field="tenant")
     for logged in logs.logged(logs.timestamps, REQUESTS, usage=Usage(1_000, 1)):
         doctor.take(logged)
     findings = doctor.findings
@@ -191,7 +209,7 @@ def test_odd_lines_are_counted(tmp_path: Path) -> None:
     log += b'{"model": "m", "messages": [{"role": "user", "role": "user", "content": "x"}]}\n'
     packed = gzip.compress(log + logs.lines(logs.ids, 500).encode())
     (tmp_path / "log.gz").write_bytes(packed[:-30])
-    doctor = Doctor(Rewrite, tenant_field="tenant")
+    doctor = Doctor(tuple(Rewrite), tenant_field="tenant")
     seen: list[int] = []
     with LineFile(str(tmp_path / "log.gz")) as file:
         doctor.read(file, seen.append)

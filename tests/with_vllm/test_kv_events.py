@@ -22,6 +22,8 @@ async def test_what_a_prompt_leaves_is_told(vllm_server: VllmServer, vllm_folder
     await asyncio.to_thread(vllm_server.reset)
     await asyncio.to_thread(vllm_server.complete, prompt, max_tokens=1, cache_salt="secret salt")
     await asyncio.to_thread(vllm_server.reset)
+    # What a reset cleared is told with what the next step does.
+    await asyncio.to_thread(vllm_server.complete, prompt[:40], max_tokens=1)
     config = events_config(vllm_folder)
     source = EventSource(str(config["endpoint"]), str(config["replay_endpoint"]))
     context = Context()

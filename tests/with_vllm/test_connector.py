@@ -1,5 +1,6 @@
 """The connector in a real vLLM: prefixes come from Stepwell's files, and answers do not change."""
 
+import json
 import random
 import threading
 import time
@@ -7,6 +8,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.vllm_server import BLOCK_TOKENS, MODEL, Completion, VllmServer
 
@@ -114,23 +116,23 @@ def test_next_turn(vllm_server: VllmServer, kv_folder: Path) -> None:
         {
             "model": MODEL,
             "prompt": prompt,
-            "max_tokens": 100,
+            "max_tokens": 60,
             "temperature": 0,
             "ignore_eos": True,
             "return_token_ids": True,
         },
     )
-    until_saved(kv_folder, before, 299 // BLOCK_TOKENS)
+    until_saved(kv_folder, before, 259 // BLOCK_TOKENS)
     turn = [*prompt, *first["choices"][0]["token_ids"], *make_prompt(5, 30)]
     _, loaded = from_files(vllm_server, turn)
-    assert loaded == 288
+    assert loaded == 256
 
 
 def test_many_at_once(vllm_server: VllmServer, kv_folder: Path) -> None:
     """Requests that load and compute at the same time get the texts they get alone."""
     shared = make_prompt(6, 400)
     prompts = [[*shared[: 100 * number], *make_prompt(60 + number, 100)] for number in range(5)]
-    cold = [ask_and_save(vllm_server, kv_folder, prompt[:])[0].text for prompt in prompts[-1:]]
+    ask_and_save(vllm_server, kv_folder, prompts[-1])
     cold = [vllm_server.complete(prompt).text for prompt in prompts]
     vllm_server.reset()
     warm: dict[int, str] = {}
@@ -167,17 +169,59 @@ def test_client_that_leaves(vllm_server: VllmServer, kv_folder: Path) -> None:
     assert answer.text == cold.text
 
 
-def test_restart(vllm_server: VllmServer, kv_folder: Path) -> None:
-    """Another server over the same folder loads what the first one computed."""
+def test_another_server(vllm_server: VllmServer, kv_folder: Path) -> None:
+    """One over the same folder, with other settings, loads what the first one computed.
+
+    It stays: its adapters are the next test's.
+    """
     prompt = make_prompt(8)
     cold, _ = ask_and_save(vllm_server, kv_folder, prompt)
     vllm_server.stop()
-    vllm_server.start("--max-num-seqs", "4", "--no-enable-prefix-caching")
-    try:
-        before = external_tokens(vllm_server)
-        warm = vllm_server.complete(prompt)
-        assert external_tokens(vllm_server) - before >= LEAST_SHARE * PROMPT_TOKENS
-        assert warm.text == cold.text
-    finally:
-        vllm_server.stop()
-        vllm_server.start()
+    vllm_server.start("--max-num-seqs", "4", "--enable-lora", "--max-lora-rank", "8")
+    before = external_tokens(vllm_server)
+    warm = vllm_server.complete(prompt)
+    assert external_tokens(vllm_server) - before >= LEAST_SHARE * PROMPT_TOKENS
+    assert warm.text == cold.text
+
+
+def test_adapters(vllm_server: VllmServer, kv_folder: Path, tmp_path: Path) -> None:
+    """An adapter's blocks are its own, also against one of the same name with other weights."""
+    prompt = make_prompt(9)
+    plain, _ = ask_and_save(vllm_server, kv_folder, prompt)
+    texts = set()
+    for version in (1, 2):
+        write_lora(tmp_path / "lora", seed=version)
+        load = {"lora_name": "style", "lora_path": str(tmp_path / "lora")}
+        vllm_server.post("/v1/load_lora_adapter", load)
+        answer, loaded = from_files(vllm_server, prompt, model="style")
+        assert loaded == 0
+        again, loaded = from_files(vllm_server, prompt, model="style")
+        assert loaded >= LEAST_SHARE * PROMPT_TOKENS
+        assert again.text == answer.text
+        texts.add(answer.text)
+        vllm_server.post("/v1/unload_lora_adapter", {"lora_name": "style"})
+    assert len(texts | {plain.text}) == 3
+
+
+def write_lora(folder: Path, *, seed: int) -> None:
+    """Write an adapter with random weights for the queries of all layers."""
+    hidden, rank, layers = 576, 8, 30
+    drawn = np.random.default_rng(seed)
+    weights = {}
+    for layer in range(layers):
+        name = f"base_model.model.model.layers.{layer}.self_attn.q_proj"
+        weights[f"{name}.lora_A.weight"] = (rank, hidden)
+        weights[f"{name}.lora_B.weight"] = (hidden, rank)
+    header, parts, end = {}, [], 0
+    for name, shape in weights.items():
+        part = (drawn.standard_normal(shape) * 0.1).astype("<f4").tobytes()
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [end, end + len(part)]}
+        parts.append(part)
+        end += len(part)
+    written = json.dumps(header).encode()
+    folder.mkdir(exist_ok=True)
+    (folder / "adapter_model.safetensors").write_bytes(
+        len(written).to_bytes(8, "little") + written + b"".join(parts)
+    )
+    config = {"peft_type": "LORA", "r": rank, "lora_alpha": 16, "target_modules": ["q_proj"]}
+    (folder / "adapter_config.json").write_text(json.dumps({**config, "bias": "none"}))

@@ -1,0 +1,82 @@
+"""A running gateway's admin routes, for commands that need what only it knows."""
+
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from stepwell.core.errors import ConfigError
+
+TIMEOUT_SECONDS = 10.0
+
+_ERROR = 400
+
+
+class AdminClient:
+    """Calls admin routes, one after the other, each over a connection of its own. Blocking."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        """Call the gateway at ``url``; sends nothing yet.
+
+        Args:
+            url: Such as ``http://127.0.0.1:8080``; a path, as behind a proxy, stays in front.
+            token: What opens its admin routes, if it has one.
+
+        Raises:
+            ConfigError: That is no HTTP address.
+        """
+        parts = urlsplit(url)
+        try:
+            self._host, self._port = parts.hostname or "", parts.port
+        except ValueError:
+            self._host = ""
+        if parts.scheme not in {"http", "https"} or not self._host:
+            raise ConfigError(f"--gateway is {url!r}; allowed: such as http://127.0.0.1:8080.")
+        self._url = url
+        self._path = parts.path.rstrip("/")
+        self._connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._fields = {} if token is None else {"authorization": f"Bearer {token}"}
+
+    def get(self, path: str) -> Any:  # noqa: ANN401  (any JSON)
+        """Return what a route answers.
+
+        Raises:
+            ConfigError: The gateway cannot be reached, or refuses.
+        """
+        return self._call("GET", path, b"", self._fields)
+
+    def post(self, path: str, body: object) -> Any:  # noqa: ANN401  (any JSON)
+        """Send ``body`` as JSON, and return what the route answers. Raises as `get`."""
+        fields = {**self._fields, "content-type": "application/json"}
+        return self._call("POST", path, orjson.dumps(body), fields)
+
+    def _call(self, method: str, path: str, body: bytes, fields: dict[str, str]) -> Any:  # noqa: ANN401  (any JSON)
+        connection = self._connect(self._host, self._port, timeout=TIMEOUT_SECONDS)
+        try:
+            connection.request(method, self._path + path, body or None, fields)
+            reply = connection.getresponse()
+            status, raw = reply.status, reply.read()
+        except (OSError, HTTPException, ValueError) as error:
+            raise ConfigError(
+                f"--gateway: nothing answers at {self._url} ({str(error) or type(error).__name__})."
+                " Does `stepwell serve` run there?"
+            ) from error
+        finally:
+            connection.close()
+        try:
+            said = orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            raise ConfigError(
+                f"--gateway: {self._url} answers {status} and no JSON; is a gateway there?"
+            ) from None
+        if status >= _ERROR:
+            raise ConfigError(f"--gateway: {self._url} answers {status}: {_message(said)}")
+        return said
+
+
+def _message(said: object) -> str:
+    """Return the sentence in an error of OpenAI's form."""
+    error = said.get("error") if isinstance(said, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    return message if isinstance(message, str) else "no more is said"
