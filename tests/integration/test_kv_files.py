@@ -58,7 +58,7 @@ def test_comes_back(tmp_path: Path) -> None:
     counts = files.counts()
     assert counts.reads == {"hit": 1, "absent": 2, "damaged": 0, "failed": 0}
     assert (counts.bytes_read, counts.bytes_written) == (100_000, 100_000)
-    assert counts.last_error == ""
+    assert files.take_last_error() == ""
 
 
 def test_payload_needs_no_copy(tmp_path: Path) -> None:
@@ -91,7 +91,8 @@ def test_damaged_file(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     assert read(files, block.header) is None
     assert files.counts().reads[ReadOutcome.DAMAGED] == 1
-    assert "Damaged" in files.counts().last_error
+    assert "Damaged" in files.take_last_error()
+    assert files.take_last_error() == ""
     assert block_paths(tmp_path) == []
     assert files.write(block) is WriteOutcome.WRITTEN
     assert read(files, block.header) == block
@@ -291,7 +292,7 @@ def test_full_disk(small_disk: Path) -> None:
         number += 1
     assert outcome is WriteOutcome.NO_SPACE
     assert number > 5
-    assert "No space left" in files.counts().last_error
+    assert "No space left" in files.take_last_error()
     assert files.read(SCOPE, make_block(0, payload_bytes=500_000).header.id) is not None
     assert list((small_disk / "v1" / "aside").iterdir()) == []
     mount("-o", "remount,size=24m", str(small_disk))

@@ -20,6 +20,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorRole,
 )
 from vllm.forward_context import ForwardContext
+from vllm.logger import init_logger
 from vllm.platforms import current_platform
 from vllm.v1.attention.backend import AttentionMetadata
 from vllm.v1.core.kv_cache_manager import KVCacheBlocks
@@ -45,6 +46,11 @@ from stepwell.vllm.settings import parse_settings
 from stepwell.vllm.stats import ConnectorStats, PrometheusStats, StatsSource
 from stepwell.vllm.weights import WeightsFiles
 from stepwell.vllm.worker import Done, WorkerSide
+
+_log = init_logger(__name__)
+
+_SILENT_SECONDS = 60.0
+"""Between two warnings: what goes wrong goes wrong for every block."""
 
 _LEAVES_KV = frozenset({"FINISHED_STOPPED", "FINISHED_LENGTH_CAPPED", "FINISHED_ABORTED"})
 """Names of vLLM's states after which a request's pages hold what its tokens say."""
@@ -80,6 +86,7 @@ class StepwellConnector(KVConnectorBase_V1):  # type: ignore[misc]
         self._settings = parse_settings(vllm_config.kv_transfer_config.kv_connector_extra_config)
         self._files = BlockFiles(self._settings.path, max_bytes=self._settings.max_bytes)
         self._stats = StatsSource()
+        self._silent_until = 0.0
         self._scheduler: SchedulerSide | None = None
         self._worker: WorkerSide | None = None
         self._done = Done(frozenset(), frozenset(), frozenset())
@@ -187,7 +194,10 @@ class StepwellConnector(KVConnectorBase_V1):  # type: ignore[misc]
     def get_kv_connector_stats(self) -> ConnectorStats | None:
         """Return what happened since the last call."""
         side = self._scheduler or self._worker
-        return None if side is None else self._stats.news(side.counted())
+        news = None if side is None else self._stats.news(side.counted())
+        if news is not None:
+            self._warn()
+        return news
 
     @classmethod
     def build_kv_connector_stats(cls, data: dict[str, Any] | None = None) -> ConnectorStats:
@@ -204,6 +214,12 @@ class StepwellConnector(KVConnectorBase_V1):  # type: ignore[misc]
         for side in (self._scheduler, self._worker):
             if side is not None:
                 side.close()
+
+    def _warn(self) -> None:
+        error, now = self._files.take_last_error(), SystemClock().monotonic()
+        if error and now >= self._silent_until:
+            self._silent_until = now + _SILENT_SECONDS
+            _log.warning("KV blocks in %s: %s", self._settings.folder, error)
 
     @property
     def _scheduling(self) -> SchedulerSide:

@@ -44,8 +44,6 @@ class Counts:
     bytes_written: int
     evicted_files: int
     evicted_bytes: int
-    last_error: str
-    """The last thing that went wrong, for a person to read; empty if nothing has."""
 
 
 class Counting:
@@ -85,6 +83,12 @@ class Counting:
             self._evicted_files += 1
             self._evicted_bytes += size_bytes
 
+    def take_last_error(self) -> str:
+        """Return what went wrong last, if it was not returned before."""
+        with self._lock:
+            error, self._last_error = self._last_error, ""
+            return error
+
     def snapshot(self) -> Counts:
         """Return what has been counted."""
         with self._lock:
@@ -95,7 +99,6 @@ class Counting:
                 bytes_written=self._bytes_written,
                 evicted_files=self._evicted_files,
                 evicted_bytes=self._evicted_bytes,
-                last_error=self._last_error,
             )
 
     def _note(self, error: Exception | None) -> None:

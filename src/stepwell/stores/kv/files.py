@@ -171,6 +171,10 @@ class BlockFiles:
         """Return what became of reads and writes so far."""
         return self._counting.snapshot()
 
+    def take_last_error(self) -> str:
+        """Return what went wrong last, for a person to read; empty if nothing has since."""
+        return self._counting.take_last_error()
+
     def _read(self, path: str) -> StoredBlock:
         descriptor, status = _open(path)
         try:
