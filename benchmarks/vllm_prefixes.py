@@ -63,7 +63,7 @@ def run(
             drawn = Random(1)
             measure(server, 100, drawn)
             for tokens in (500,) if smoke else (500, 1000, 2000):
-                rounds = [measure(server, tokens, drawn) for _ in range(1 if smoke else 5)]
+                rounds = [measure(server, tokens, drawn) for _ in range(1 if smoke else 3)]
                 rows += _rows(name, tokens, rounds)
         finally:
             server.stop()

@@ -27,6 +27,8 @@ _ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
     "VLLM_CPU_KVCACHE_SPACE": "1",
+    # Threads that wait for each other by spinning are many times slower where others need the CPU.
+    "OMP_WAIT_POLICY": "passive",
     # Has /reset_prefix_cache.
     "VLLM_SERVER_DEV_MODE": "1",
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
