@@ -4,7 +4,6 @@ from enum import IntEnum
 from typing import Final
 
 from stepwell.core.kv import BlockId, KvScope
-from stepwell.core.names import Namespace
 from stepwell.prefix.shelves import Level
 from stepwell.prefix.tree import RadixTree, Run
 
@@ -20,21 +19,18 @@ class Kind(IntEnum):
 class Root:
     """All that is kept of one scope. Changed under the cache's lock."""
 
-    __slots__ = ("block_bytes", "digest", "scope", "seconds_per_token", "tree")
+    __slots__ = ("block_bytes", "digest", "scope", "seconds_per_token", "tenant", "tree")
 
     def __init__(self, scope: KvScope, block_tokens: int, block_bytes: tuple[int, ...]) -> None:
         self.scope: Final = scope
         self.digest: Final = scope.digest()
+        self.tenant: Final = scope.tenant
+        """Whose quota its blocks count for."""
         self.block_bytes: Final = block_bytes
         """What one of its blocks takes, by level."""
         self.tree: Final[RadixTree[Record]] = RadixTree(block_tokens, _note_run)
         self.seconds_per_token = 0.0
         """What computing a token takes, as measured; 0: not known yet."""
-
-    @property
-    def tenant(self) -> Namespace | None:
-        """Whose quota its blocks count for."""
-        return self.scope.tenant
 
 
 class Record:

@@ -102,6 +102,7 @@ class Stock:
         """
         falling: list[tuple[Record, Falling]] = []
         exact, size = self.budgets[Level.EXACT], root.block_bytes[Level.EXACT]
+        may_fall = self.budgets[Level.COMPACT].max_bytes > 0
         own_short = short = 0
         for _ in range(blocks):
             short, own_short = short + size, own_short + size
@@ -109,7 +110,7 @@ class Stock:
             if victim is None:
                 break
             record = victim.record
-            if self.reserve(Level.COMPACT, record.root, 1):
+            if may_fall and self.reserve(Level.COMPACT, record.root, 1):
                 falling.append((record, self._fall(victim)))
                 coming = record.root.block_bytes[Level.EXACT]
                 short -= coming
@@ -242,17 +243,20 @@ class Stock:
         level = record.level
         if level is None:
             return
-        self.budgets[level].evicted[reason] += 1
-        self.give_back(level, record.root, 1)
+        root, budget = record.root, self.budgets[level]
+        budget.evicted[reason] += 1
+        budget.give_back(root.tenant, root.block_bytes[level])
         record.memory = None
-        record.level = Level.DISK if record.on_disk else None
         if level is Level.EXACT:
-            self._exit(record, Level.EXACT)
-        self._exit(record, Level.COMPACT)
-        if record.level is None:
-            self._remove(record)
+            self._exit(record, Level.EXACT, Level.COMPACT)
         else:
+            self._exit(record, Level.COMPACT)
+        if record.on_disk:
+            record.level = Level.DISK
             self._offer(record)
+        else:
+            record.level = None
+            self._remove(record)
 
     def _leave_disk(self, record: Record, reason: EvictionReason) -> None:
         self.budgets[Level.DISK].evicted[reason] += 1
@@ -276,12 +280,12 @@ class Stock:
         if record.parent is not None:
             record.parent.heirs[level] += 1
 
-    def _exit(self, record: Record, level: Level) -> None:
+    def _exit(self, record: Record, *levels: Level) -> None:
         parent = record.parent
         if parent is not None:
-            parent.heirs[level] -= 1
-            if not parent.heirs[level]:
-                self._offer(parent)
+            for level in levels:
+                parent.heirs[level] -= 1
+            self._offer(parent)
 
     def _offer(self, record: Record) -> None:
         """Note that a block may leave a shelf, wherever it may."""

@@ -15,7 +15,7 @@ class Tails:
 
     Only blocks behind which none stands are in it, so that a use of a long prefix moves nothing: a
     rank that rose meanwhile is noticed when the block comes up, and it is put back where it belongs
-    now. So is a block that may not leave any more dropped then; who frees it offers it again.
+    now. A block that may not leave any more is dropped then; who frees it offers it again.
 
     Each call is one or two sifts through a heap of tuples, whatever is kept: 1 to 2 us. Not safe
     across threads.

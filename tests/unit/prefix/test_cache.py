@@ -479,3 +479,22 @@ def test_closed_it_goes_on_in_memory() -> None:
     assert len(load(cache, prompt(2, 3))) == 2
     assert len(store.blocks) == 1
     cache.close()
+
+
+def test_a_prompt_does_not_push_out_its_own_beginning() -> None:
+    """What a prompt begins with is not evicted to make room for what follows it."""
+    cache = make_cache(exact=3)
+    keep(cache, prompt(1, 2, 3))
+    assert keep(cache, prompt(1, 2, 3, 4)) == 0
+    assert levels(cache, prompt(1, 2, 3)) == [EXACT] * 3
+    audit(cache)
+
+
+def test_no_more_falls_than_must() -> None:
+    """Room is made for what comes, not for more."""
+    cache = make_cache(exact=4, compact=9)
+    keep(cache, prompt(1, 2))
+    keep(cache, prompt(5, 6))
+    keep(cache, prompt(7))
+    assert levels(cache, prompt(1, 2)) == [EXACT, COMPACT]
+    assert levels(cache, prompt(5, 6)) == [EXACT] * 2
