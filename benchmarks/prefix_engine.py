@@ -17,322 +17,47 @@ memory and from disk, each as a share of computing them.
 Where torch is not installed, it says so and ends.
 """
 
+import argparse
 import asyncio
 import importlib.util
-import itertools
-import random
-import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from report import parse_arguments, print_table, write
 
-from stepwell.core.clock import SystemClock
-from stepwell.core.names import Namespace
 from stepwell.engines.torch.process import TorchSettings, packaged_weights
 
-if TYPE_CHECKING:
-    import torch
 
-    from stepwell.assembly.torch_parts import TorchParts
-    from stepwell.engines.torch.loading import Loaded
-
-SUFFIX_TOKENS = 48
-ANSWER_TOKENS = 32
-KNOWN = Namespace(b"known".ljust(16))
-
-Row = dict[str, object]
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How much is measured."""
-
-    prefixes: tuple[int, ...]
-    rounds: int
-    prompts: int
-    scored_tokens: int
-
-
-FULL = Sizes(prefixes=(500, 1000, 2000), rounds=5, prompts=200, scored_tokens=64)
-SMOKE = Sizes(prefixes=(200,), rounds=1, prompts=3, scored_tokens=8)
-
-
-def random_ids(count: int, seed: int) -> list[int]:
-    """Return tokens of no meaning, none of them special."""
-    source = random.Random(seed)
-    return [source.randrange(20, 49_000) for _ in range(count)]
-
-
-def cpu_seconds(work: Callable[[], object]) -> float:
-    """Return what ``work`` takes of this process's CPU time."""
-    started = time.process_time()
-    work()
-    return time.process_time() - started
-
-
-async def asked(
-    parts: "TorchParts", ids: Sequence[int], tenant: Namespace, tokens: int
-) -> tuple[float, float, list[int], int]:
-    """Return CPU seconds to the first token and to the last, the answer, and what was cached."""
-    from stepwell.engines.torch.engine import Began
-    from stepwell.engines.torch.sampling import Sampling
-
-    engine = parts.answerer.engine
-    prompt = parts.answerer.prompter.tokens(ids, tenant)
-    sampling = Sampling(temperature=0, max_tokens=tokens)
-    started = time.process_time()
-    first, cached, answer = 0.0, 0, []
-    async with aclosing(engine.answer(prompt, sampling)) as events:
-        async for event in events:
-            if isinstance(event, Began):
-                first, cached = time.process_time() - started, event.cached_tokens
-            else:
-                answer.append(event.token)
-    total = time.process_time() - started
-    while engine.active:
-        await asyncio.sleep(0.001)
-    return first, total, answer, cached
-
-
-async def speed(parts: "TorchParts", sizes: Sizes) -> list[Row]:
-    """Return a row for each length of a kept prefix."""
-    rows: list[Row] = []
-    tenants = (Namespace(number.to_bytes(16, "big")) for number in itertools.count(1))
-    for tokens in sizes.prefixes:
-        prefix = random_ids(tokens, seed=tokens)
-        await asked(parts, [*prefix, *random_ids(SUFFIX_TOKENS, 1)], KNOWN, 1)
-        cold, warm, same = [], [], 0
-        for number in range(sizes.rounds):
-            ids = [*prefix, *random_ids(SUFFIX_TOKENS, 100 + number)]
-            cold.append(await asked(parts, ids, next(tenants), ANSWER_TOKENS))
-            warm.append(await asked(parts, ids, KNOWN, ANSWER_TOKENS))
-            same += cold[-1][2] == warm[-1][2]
-        first = [statistics.median(one[0] for one in runs) for runs in (cold, warm)]
-        total = [statistics.median(one[1] for one in runs) for runs in (cold, warm)]
-        rows.append(
-            {
-                "P": tokens,
-                "cached": warm[-1][3],
-                "cold ms": first[0] * 1e3,
-                "warm ms": first[1] * 1e3,
-                "x": first[0] / first[1],
-                "cold total ms": total[0] * 1e3,
-                "warm total ms": total[1] * 1e3,
-                "saved": 1 - total[1] / total[0],
-                "same answers": f"{same}/{sizes.rounds}",
-            }
-        )
-    return rows
-
-
-def generated(
-    loaded: "Loaded", ids: Sequence[int], blocks: Sequence["torch.Tensor"], count: int
-) -> tuple[list[int], list["torch.Tensor"], Any]:
-    """Return greedy tokens behind a prompt, the logits of each, and the keys and values."""
-    model = loaded.model
-    working = model.working(len(ids) + count)
-    working.restore(blocks)
-    logits = None
-    while logits is None:
-        logits = model.prefill(working, ids)
-    told = [logits]
-    tokens = [int(logits.argmax())]
-    while len(tokens) < count:
-        told.append(model.step(working, tokens[-1]))
-        tokens.append(int(told[-1].argmax()))
-    return tokens, told, working
-
-
-def identity(loaded: "Loaded", settings: TorchSettings, sizes: Sizes) -> list[Row]:
-    """Return how often a run from the cache says what a run without it says."""
-    from stepwell.assembly.torch_cache import WarmCache, make_cache
-    from stepwell.engines.torch.prompts import tokens_of
-
-    source = random.Random(5)
-    facts = loaded.model.facts
-    systems = [random_ids(source.randrange(100, 500), seed) for seed in range(12)]
-    small = replace(settings, memory_bytes=2_000 * facts.shape.token_bytes)
-    scope, count = facts.scope(None), 4
-    same, cached, bits, worst, lost = 0, 0, 0, 0.0, 0
-    for half in range(2):  # a restart in between: what is left is what is on disk
-        cache, disk = make_cache(small, facts.shape, SystemClock())
-        kept = cache if disk is None else WarmCache(cache, disk)
-        for number in range(half * sizes.prompts // 2, (half + 1) * sizes.prompts // 2):
-            ids = [*source.choice(systems), *random_ids(source.randrange(1, 80), 1000 + number)]
-            tokens = tokens_of(ids)
-            with kept.lease(scope, tokens) as lease:
-                warm, warm_logits, working = generated(loaded, ids, lease.load(), count)
-                cached += lease.matched_tokens
-                kept.keep(
-                    scope,
-                    tokens,
-                    lambda a, b, working=working: working.blocks(a, b, settings.block_tokens),
-                    prompt_tokens=len(ids),
-                    seconds_per_token=3e-3,
-                )
-            cold, cold_logits, _ = generated(loaded, ids, (), count)
-            apart = max(
-                float((one - other).abs().max())
-                for one, other in zip(cold_logits, warm_logits, strict=True)
-            )
-            same += cold == warm
-            bits += apart == 0
-            worst = max(worst, apart)
-        lost += sum(shelf.evicted_blocks.get("capacity", 0) for shelf in cache.figures().shelves)
-        cache.close()
-    return [
-        {
-            "prompts": sizes.prompts,
-            "cached tokens": cached,
-            "evicted blocks": lost,
-            "same tokens": same,
-            "same bits": bits,
-            "max |dlogit|": worst,
-        }
-    ]
-
-
-def cost(loaded: "Loaded", settings: TorchSettings, sizes: Sizes) -> list[Row]:
-    """Return what the cache itself takes, as a share of computing the tokens."""
-    from stepwell.assembly.torch_cache import WarmCache, make_cache
-    from stepwell.engines.torch.prompts import tokens_of
-
-    tokens = max(sizes.prefixes)
-    facts = loaded.model.facts
-    scope = facts.scope(None)
-    figures: dict[str, list[float]] = {}
-
-    def note(name: str, seconds: float) -> None:
-        figures.setdefault(name, []).append(seconds)
-
-    for number in range(sizes.rounds):
-        ids = random_ids(tokens, 7000 + number)
-        given = tokens_of(ids)
-        cache, disk = make_cache(settings, facts.shape, SystemClock())
-        started = time.process_time()
-        _, _, working = generated(loaded, ids, (), 1)
-        note("compute", time.process_time() - started)
-        note("look up, miss", cpu_seconds(lambda: cache.lease(scope, given).release()))
-        ready = working.blocks(0, tokens // settings.block_tokens, settings.block_tokens)
-        asks = {"prompt_tokens": tokens, "seconds_per_token": 3e-3}
-        lone, _ = make_cache(replace(settings, disk_bytes=0), facts.shape, SystemClock())
-        note("insert", cpu_seconds(lambda: lone.keep(scope, given, lambda a, b: ready[a:b], **asks)))
-
-        def cut(first: int, end: int, working: Any = working) -> list["torch.Tensor"]:
-            return list(working.blocks(first, end, settings.block_tokens))
-
-        other, _ = make_cache(replace(settings, disk_bytes=0), facts.shape, SystemClock())
-        note("insert and copy", cpu_seconds(lambda: other.keep(scope, given, cut, **asks)))
-        cache.keep(scope, given, cut, **asks)
-
-        def restore(kept: Any, given: Any = given) -> None:
-            with kept.lease(scope, given) as lease:
-                loaded.model.working(tokens).restore(lease.load())
-
-        note("restore from memory", cpu_seconds(lambda: restore(other)))
-        cache.close(timeout_seconds=60)
-        again, disk = make_cache(settings, facts.shape, SystemClock())
-        if disk is not None:
-            warm = WarmCache(again, disk)
-            warm.lease(scope, given).release()  # the index is made anew here, once a start
-            note("restore from disk", cpu_seconds(lambda: restore(warm)))
-        again.close()
-    compute = statistics.median(figures["compute"])
-    return [
-        {
-            "work": name,
-            "tokens": tokens,
-            "ms": statistics.median(seconds) * 1e3,
-            "% of computing": statistics.median(seconds) / compute * 100,
-        }
-        for name, seconds in figures.items()
-    ]
-
-
-def int8(loaded: "Loaded", sizes: Sizes) -> list[Row]:
-    """Return how far int8 blocks move the distribution of the next tokens."""
-    import torch
-
-    from stepwell.engines.torch.int8 import pack_int8, unpack_int8
-
-    shape = loaded.model.facts.shape
-    kept = max(sizes.prefixes) if sizes is SMOKE else 600
-    text = (Path(__file__).parents[1] / "LICENSE").read_text(encoding="utf-8")
-    ids = loaded.tokenizer.backend_tokenizer.encode(text).ids[: kept + sizes.scored_tokens]
-    kept = kept // 16 * 16
-    _, _, working = generated(loaded, ids[:kept], (), 1)
-    exact = working.blocks(0, kept // 16, 16)
-    packed = [pack_int8(block) for block in exact]
-    forms = {
-        "int8": [unpack_int8(block, shape.dtype) for block in packed],
-        "bfloat16": [block.to(torch.bfloat16).float() for block in exact],
-    }
-    reference = _scored(loaded, ids, exact)
-    rows: list[Row] = []
-    for name, blocks in forms.items():
-        told = _scored(loaded, ids, blocks)
-        apart = [
-            torch.nn.functional.kl_div(
-                other.log_softmax(-1), one.log_softmax(-1), reduction="sum", log_target=True
-            ).item()
-            for one, other in zip(reference, told, strict=True)
-        ]
-        agree = sum(
-            bool(one.argmax() == other.argmax())
-            for one, other in zip(reference, told, strict=True)
-        )
-        row: Row = {"form": name, "KL": statistics.mean(apart), "top-1": agree / len(apart)}
-        if name == "int8":
-            row["x smaller than bf16"] = (
-                sum(block.nbytes for block in exact) / 2 / sum(block.nbytes for block in packed)
-            )
-        rows.append(row)
-    return rows
-
-
-def _scored(
-    loaded: "Loaded", ids: Sequence[int], blocks: Sequence["torch.Tensor"]
-) -> list["torch.Tensor"]:
-    """Return the logits for each token behind the kept ones."""
-    kept = len(blocks) * 16
-    working = loaded.model.working(len(ids))
-    working.restore(blocks)
-    return [loaded.model.step(working, token) for token in ids[kept:]]
-
-
-def measure(options: Any, sizes: Sizes) -> dict[str, list[Row]]:
+def measure(options: argparse.Namespace) -> dict[str, list[dict[str, object]]]:
     """Return the rows of each part."""
-    from transformers.utils import logging as transformers_logging
+    import engine_parts as parts  # noqa: PLC0415  (it imports torch)
+    from transformers.utils import logging as transformers_logging  # noqa: PLC0415
 
-    from stepwell.assembly.torch_parts import load_for, put_together
+    from stepwell.assembly.torch_parts import load_for, put_together  # noqa: PLC0415
 
     transformers_logging.disable_progress_bar()
-    cache = Path(options.cache or "build/torch")
-    results: dict[str, list[Row]] = {}
+    sizes = parts.SMOKE if options.smoke else parts.FULL
+    results: dict[str, list[dict[str, object]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         settings = TorchSettings(
             weights=str(packaged_weights()),
             model="smollm2",
-            cache=str(cache),
+            cache=options.cache or "build/torch",
             kv_folder=str(Path(folder) / "kv"),
             memory_bytes=2 << 30,
         )
         loaded = load_for(settings)
         alone = replace(settings, disk_bytes=0)
-        parts: dict[str, Callable[[], list[Row]]] = {
-            "speed": lambda: asyncio.run(speed(put_together(alone, loaded), sizes)),
-            "identity": lambda: identity(loaded, settings, sizes),
-            "cost": lambda: cost(loaded, settings, sizes),
-            "int8": lambda: int8(loaded, sizes),
+        work: dict[str, Callable[[], list[dict[str, object]]]] = {
+            "speed": lambda: asyncio.run(parts.speed(put_together(alone, loaded), sizes)),
+            "identity": lambda: parts.identity(loaded, settings, sizes),
+            "cost": lambda: parts.cost(loaded, settings, sizes),
+            "int8": lambda: parts.int8(loaded, sizes),
         }
-        for name, run in parts.items():
+        for name, run in work.items():
             if options.part in {None, name}:
                 print(f"-- {name}", flush=True)
                 results[name] = run()
@@ -343,14 +68,14 @@ def measure(options: Any, sizes: Sizes) -> dict[str, list[Row]]:
 def main() -> None:
     """Run the benchmark."""
     options = parse_arguments(
-        __doc__,
+        __doc__ or "",
         cache="folder for the converted model; build/torch by default",
         part="only this part: speed, identity, cost, int8",
     )
     if importlib.util.find_spec("torch") is None:
         print("torch is not installed (scripts/setup): nothing is measured")
         sys.exit(0)
-    write("prefix_engine", measure(options, SMOKE if options.smoke else FULL), options.json)
+    write("prefix_engine", measure(options), options.json)
 
 
 if __name__ == "__main__":

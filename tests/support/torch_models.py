@@ -52,9 +52,9 @@ def _tokenizer(template: str) -> PreTrainedTokenizerFast:
     tokenizer.add_special_tokens([AddedToken(text, special=True) for text in special])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        pad_token="<|pad|>",  # noqa: S106
-        bos_token="<|start|>",  # noqa: S106
-        eos_token="<|end|>",  # noqa: S106
+        pad_token="<|pad|>",
+        bos_token="<|start|>",
+        eos_token="<|end|>",
         chat_template=template,
     )
 

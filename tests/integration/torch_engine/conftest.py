@@ -25,15 +25,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from support.torch_models import write_tiny_model
+    from support.torch_models import write_tiny_model  # noqa: PLC0415
 
     return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture(scope="session")
 def loaded(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Loaded":
-    from stepwell.engines.torch.loading import load
-    from stepwell.engines.torch.model import use_threads
+    from stepwell.engines.torch.loading import load  # noqa: PLC0415
+    from stepwell.engines.torch.model import use_threads  # noqa: PLC0415
 
     use_threads(1)
     cache = tmp_path_factory.mktemp("digests")
@@ -43,8 +43,8 @@ def loaded(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Load
 @pytest.fixture
 def make_parts(loaded: "Loaded", tmp_path: Path) -> Iterator[MakeParts]:
     """Put engines together over one folder for KV blocks; settings may be given."""
-    from stepwell.assembly.torch_parts import put_together
-    from stepwell.engines.torch.process import TorchSettings
+    from stepwell.assembly.torch_parts import put_together  # noqa: PLC0415
+    from stepwell.engines.torch.process import TorchSettings  # noqa: PLC0415
 
     made: list[TorchParts] = []
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from safetensors import SafetensorError
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -63,7 +64,7 @@ def load(path: Path, *, name: str, dtype: Dtype, cache: Path) -> Loaded:
         tokenizer = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-    except (ValueError, KeyError, RuntimeError, OSError) as error:
+    except (ValueError, KeyError, RuntimeError, OSError, SafetensorError) as error:
         raise ConfigError(f"{folder} cannot be loaded: {error}") from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise ConfigError(f"{folder} has no tokenizer.json")
