@@ -51,10 +51,12 @@ def warnings(settings: Settings) -> Iterator[str]:
     """Yield what is allowed and yet hardly meant."""
     for name, upstream in settings.upstreams.items():
         table = f"upstreams.{name}"
-        for base_url in (*upstream.replicas, *filter(None, [upstream.base_url])):
-            if not parse_base_url(table, base_url).path:
+        named = [("base_url is", url) for url in (upstream.base_url,) if url is not None]
+        named += [("replicas has", url) for url in upstream.replicas]
+        for said, url in named:
+            if not parse_base_url(table, url).path:
                 yield (
-                    f"upstreams.{name}: the address is {base_url!r}, without a path;"
+                    f"upstreams.{name}.{said} {url!r}, without a path;"
                     " OpenAI-compatible servers are reached at .../v1."
                 )
     if settings.stores.redis.url is not None and settings.auth.namespace_secret_env is None:
