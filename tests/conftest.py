@@ -5,8 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 EXACT_ONLY = Path(__file__).parent / "data" / "exact_only.toml"
+
+
+settings.register_profile("stepwell", deadline=None)
+"""How long an example takes says more of the machine than of the code."""
+
+settings.load_profile("stepwell")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -9,6 +9,7 @@ import pytest
 from stepwell.assembly.settings import Settings, load_settings, parse_settings
 from stepwell.assembly.standing import standing_prompts, warmed_upstreams
 from stepwell.core.errors import ConfigError
+from stepwell.core.steering import Hold
 from stepwell.keys.namespace import Tenant
 
 SECRET = bytes(16)
@@ -134,3 +135,21 @@ def test_tools_that_are_none(tmp_path: Path, content: bytes, expected: str) -> N
 def test_one_system_prompt(table: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="needs exactly one of system and system_file"):
         settings(table)
+
+
+def test_what_only_our_own_engine_holds() -> None:
+    """Pinned, or public though tenants are kept apart: elsewhere neither can be had."""
+    warm = {"model": "t", "system": "Be brief.", "upstream": "ours"}
+    ours = {"ours": {"kind": "torch"}}
+    (prompt,) = standing_prompts(
+        settings({**warm, "public": True, "pin_seconds": 60}, upstreams=ours), SECRET
+    )
+    assert (prompt.hold, prompt.call.namespace) == (Hold(60, is_public=True), None)
+    for key, value in {"public": True, "pin_seconds": 60}.items():
+        given = settings({"model": "m", "system": "Be brief.", key: value})
+        with pytest.raises(ConfigError, match=f'prefix.warm.0.{key} goes with.*"torch"'):
+            standing_prompts(given, SECRET)
+    with pytest.raises(ConfigError, match="public and tenant do not go together"):
+        settings({**warm, "public": True, "tenant": "shop"}, upstreams=ours, auth=KEYS)
+    with pytest.raises(ConfigError, match="tenant is missing"):
+        standing_prompts(settings({**warm, "pin_seconds": 60}, upstreams=ours), SECRET)

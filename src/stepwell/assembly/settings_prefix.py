@@ -24,7 +24,16 @@ class WarmPrompt(Table, frozen=True):
     """How often it is read again, so that it is not evicted; 0: at start, and when a replica was
     lost."""
 
+    pin_seconds: Seconds = 0
+    """How long it may not be evicted, whatever else comes; read again in half that time. Of the
+    engine whose KV is kept here (``kind = "torch"``) only."""
+    public: bool = False
+    """Whether all tenants go on from the one copy, though ``prefix.salt`` keeps them apart: they
+    can find out by timing that it is there. Of such an engine only."""
+
     def __post_init__(self) -> None:
+        if self.public and self.tenant is not None:
+            raise ValueError("public and tenant do not go together")
         if (self.system is None) == (self.system_file is None):
             raise ValueError("needs exactly one of system and system_file")
 

@@ -12,6 +12,7 @@ from stepwell.assembly.settings_prefix import WarmPrompt
 from stepwell.core.errors import ConfigError
 from stepwell.core.names import Endpoint, Namespace
 from stepwell.core.ports import Call
+from stepwell.core.steering import Hold
 from stepwell.keys.namespace import Tenant
 from stepwell.pipeline.warm_up import StandingPrompt
 from stepwell.policy.prompt_shape.reshaping import reshape
@@ -49,10 +50,25 @@ def standing_prompts(settings: Settings, secret: bytes) -> Sequence[StandingProm
 
 def _prompt(where: str, table: WarmPrompt, settings: Settings, secret: bytes) -> StandingPrompt:
     upstream = _upstream(where, table, settings)
-    namespace = _namespace(where, table, upstream, settings, secret)
+    hold = _hold(where, table, settings.upstreams[upstream].kind)
+    namespace = None
+    if not table.public:
+        namespace = _namespace(where, table, upstream, settings, secret)
     body = reshape(Endpoint.CHAT, _body(where, table), settings.prefix.rewrite).body
     call = Call(Endpoint.CHAT, dump_body(body), (), namespace=namespace)
-    return StandingPrompt(where, upstream, call, table.every_seconds)
+    return StandingPrompt(where, upstream, call, table.every_seconds, hold)
+
+
+def _hold(where: str, table: WarmPrompt, kind: str) -> Hold | None:
+    if not (table.pin_seconds or table.public):
+        return None
+    if kind != "torch":
+        key = "public" if table.public else "pin_seconds"
+        raise ConfigError(
+            f'{where}.{key} goes with upstreams of kind = "torch", whose KV is kept here; of others'
+            " every_seconds keeps it warm."
+        )
+    return Hold(table.pin_seconds, is_public=table.public)
 
 
 def _body(where: str, table: WarmPrompt) -> dict[str, Any]:

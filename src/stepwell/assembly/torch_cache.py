@@ -1,25 +1,29 @@
 """The torch engine's KV cache: shelves for its blocks. Needs the ``torch`` extra."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
 import torch
 
 from stepwell.core.clock import Clock
-from stepwell.core.kv import BlockId, KvScope, Tokens
+from stepwell.core.kv import BlockId, KvCache, KvLease, KvScope, Tokens
 from stepwell.engines.torch.int8 import Int8Block, int8_token_bytes, pack_int8, unpack_int8
 from stepwell.engines.torch.kv_shape import KvShape
 from stepwell.engines.torch.process import TorchSettings
 from stepwell.engines.torch.raw_block import block_bytes, block_of
-from stepwell.prefix.admission import SecondSight
+from stepwell.prefix.admission import Adaptive
 from stepwell.prefix.cache import Limits, PrefixCache
 from stepwell.prefix.leases import Lease
-from stepwell.prefix.policies import Lru
+from stepwell.prefix.policies import Lfu
 from stepwell.prefix.shelves import AsComputed, BlockName, DiskShelf, MemoryShelf, Shelves
 from stepwell.stores.kv.counts import WriteOutcome
 from stepwell.stores.kv.files import BlockFiles
 from stepwell.stores.kv.format import BlockHeader, StoredBlock
+
+PINNED_SHARE = 2
+"""Half of the memory for blocks may be pinned."""
 
 _HEADER_BYTES = 1024
 """More than what a file holds besides a block's payload and tokens."""
@@ -135,6 +139,56 @@ class WarmCache:
         )
 
 
+class WithPublic:
+    """A `KvCache` that lends tenants what is public, too. Safe for many threads.
+
+    What the operator has declared public is kept under a scope of nobody's. Blocks of it are as
+    valid for a tenant as its own, for the tokens are the same; and that somebody has asked with
+    them before is no secret. What a tenant computes behind them is kept under its own scope.
+    """
+
+    def __init__(self, cache: KvCache[torch.Tensor]) -> None:
+        """Lend from ``cache``."""
+        self._cache = cache
+
+    @property
+    def block_tokens(self) -> int:
+        """How many tokens a block stands for."""
+        return self._cache.block_tokens
+
+    def lease(self, scope: KvScope, tokens: Tokens) -> KvLease[torch.Tensor]:
+        """Borrow the longest kept prefix, the owner's or the public one."""
+        own = self._cache.lease(scope, tokens)
+        if scope.tenant is None:
+            return own
+        public = self._cache.lease(replace(scope, tenant=None), tokens)
+        longer, other = (public, own) if _is_longer(public, own) else (own, public)
+        other.release()
+        return longer
+
+    def keep(
+        self,
+        scope: KvScope,
+        tokens: Tokens,
+        cut: Callable[[int, int], Sequence[torch.Tensor]],
+        *,
+        prompt_tokens: int,
+        seconds_per_token: float,
+    ) -> int:
+        """Keep blocks; see `KvCache.keep`."""
+        return self._cache.keep(
+            scope,
+            tokens,
+            cut,
+            prompt_tokens=prompt_tokens,
+            seconds_per_token=seconds_per_token,
+        )
+
+
+def _is_longer(one: KvLease[torch.Tensor], other: KvLease[torch.Tensor]) -> bool:
+    return one.matched_tokens > other.matched_tokens
+
+
 def make_cache(
     settings: TorchSettings, shape: KvShape, clock: Clock
 ) -> tuple[PrefixCache[torch.Tensor], DiskBlocks | None]:
@@ -161,9 +215,9 @@ def make_cache(
     cache = PrefixCache(
         block_tokens,
         shelves,
-        policy=Lru(),
-        admission=SecondSight(),
-        limits=Limits(),
+        policy=Lfu(),
+        admission=Adaptive(),
+        limits=Limits(max_pinned_bytes=settings.memory_bytes // PINNED_SHARE),
         clock=clock,
     )
     return cache, disk

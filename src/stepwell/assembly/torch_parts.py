@@ -1,13 +1,15 @@
 """The torch engine and its KV cache, put together in this process. Needs the ``torch`` extra."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 
-from stepwell.assembly.torch_cache import WarmCache, make_cache
+from stepwell.assembly.torch_cache import WarmCache, WithPublic, make_cache
 from stepwell.assembly.torch_metrics import exposition
 from stepwell.core.clock import SystemClock
+from stepwell.core.kv import TOKEN_BYTES, KvCache, KvScope, Tokens
 from stepwell.engines.torch.answerer import Answerer
 from stepwell.engines.torch.app import App
 from stepwell.engines.torch.engine import Engine
@@ -52,9 +54,8 @@ def put_together(settings: TorchSettings, loaded: Loaded) -> TorchParts:
         StoreUnavailable: The folder for blocks cannot be made or written to.
     """
     cache, disk = make_cache(settings, loaded.model.facts.shape, SystemClock())
-    engine = Engine(
-        loaded.model, cache if disk is None else WarmCache(cache, disk), slots=settings.slots
-    )
+    kept: KvCache[torch.Tensor] = cache if disk is None else WarmCache(cache, disk)
+    engine = Engine(loaded.model, WithPublic(kept), slots=settings.slots)
     facts = loaded.model.facts
     prompter = Prompter(loaded.tokenizer, facts.vocabulary)
     answerer = Answerer(engine, prompter, loaded.tokenizer)
@@ -63,5 +64,14 @@ def put_together(settings: TorchSettings, loaded: Loaded) -> TorchParts:
         facts,
         api_key=settings.api_key,
         metrics=exposition(cache.figures, engine.counts, lambda: engine.active),
+        pin=partial(_pin, cache),
     )
     return TorchParts(answerer, cache, app)
+
+
+def _pin(
+    cache: PrefixCache[torch.Tensor], scope: KvScope, tokens: Tokens, ttl_seconds: float
+) -> None:
+    """Pin the whole blocks of a prompt; for no time, or without one, nothing is pinned."""
+    if ttl_seconds and len(tokens) >= cache.block_tokens * TOKEN_BYTES:
+        cache.pin(scope, tokens, ttl_seconds=ttl_seconds)

@@ -65,6 +65,18 @@ def add_parser(commands: Subparsers) -> None:
         help="whose replicas; default: the upstream that serves the model",
     )
     parser.add_argument("--tenant", metavar="NAME", help="whose requests (auth.mode keys)")
+    parser.add_argument(
+        "--pin",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help='how long it may not be evicted (upstreams of kind = "torch")',
+    )
+    parser.add_argument(
+        "--public",
+        action="store_true",
+        help="all tenants go on from the one copy (such upstreams only)",
+    )
     add_redis_option(parser)
     add_settings_options(parser)
     parser.set_defaults(run=run)
@@ -86,12 +98,16 @@ def _settings(settings: Settings, options: argparse.Namespace) -> Settings:
         return settings
     if options.model is None:
         raise ConfigError("--model is missing: the model's name, as requests give it.")
+    if options.pin < 0:
+        raise ConfigError(f"--pin is {options.pin:g}; allowed: 0 seconds or more.")
     only = WarmPrompt(
         model=options.model,
         system_file=str(options.system.absolute()),
         tools_file=None if options.tools is None else str(options.tools.absolute()),
         upstream=options.upstream_name,
         tenant=options.tenant,
+        pin_seconds=options.pin,
+        public=options.public,
     )
     prefix = msgspec.structs.replace(settings.prefix, warm=(only,))
     return msgspec.structs.replace(settings, prefix=prefix)
@@ -127,8 +143,8 @@ async def _warm(
         return ["", report.condition, ""]
     upstream = upstreams[prompt.upstream]
     try:
-        before = await read_once(upstream, report.replica, prompt.call)
-        after = await read_once(upstream, report.replica, prompt.call)
+        before = await read_once(upstream, report.replica, prompt)
+        after = await read_once(upstream, report.replica, prompt)
     except (UpstreamError, RequestError, Refused) as error:
         failures.append(f"{report.replica}: {error}")
         return ["", "failed", ""]

@@ -82,6 +82,16 @@ class ReplicaReport:
     agreed: Agreed
 
 
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What an engine whose KV is kept here is to do with a prompt it reads."""
+
+    ttl_seconds: float
+    """How long it may not be evicted; 0: it may at once."""
+    is_public: bool = False
+    """Whether all tenants may go on from it."""
+
+
 @runtime_checkable
 class SupportsReplicas(Protocol):
     """An upstream that is several servers of the same model, or one whose prefixes are followed."""
@@ -92,6 +102,14 @@ class SupportsReplicas(Protocol):
 
     async def send_to(self, replica: str, call: Call) -> Reply:
         """Send a call to one of them, however it is, as `Upstream.send` does.
+
+        Raises:
+            UpstreamError: As `Upstream.send`.
+        """
+        ...
+
+    async def hold_at(self, replica: str, call: Call, hold: Hold) -> Reply:
+        """Have one of them read the prompt of ``call`` and hold it. Only of an engine of ours.
 
         Raises:
             UpstreamError: As `Upstream.send`.

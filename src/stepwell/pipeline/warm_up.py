@@ -14,7 +14,7 @@ from stepwell.core.entry import Usage
 from stepwell.core.errors import RequestError, StepwellError, UpstreamError
 from stepwell.core.events import Degraded, WarmedUp
 from stepwell.core.ports import Call, EventSink
-from stepwell.core.steering import ReplicaReport, SupportsReplicas
+from stepwell.core.steering import Hold, ReplicaReport, SupportsReplicas
 from stepwell.wire.tail import Tail
 
 LOOK_SECONDS = 1.0
@@ -45,9 +45,19 @@ class StandingPrompt:
     call: Call
     every_seconds: float = 0.0
     """After so long it is read again, lest it be evicted; 0: only when it may have been lost."""
+    hold: Hold | None = None
+    """What an engine of ours is to do with it."""
+
+    @property
+    def pause_seconds(self) -> float:
+        """After how long it is read again: before it may be evicted, in any case."""
+        pauses = [self.every_seconds or _NEVER]
+        if self.hold is not None:
+            pauses.append(self.hold.ttl_seconds / 2 or _NEVER)
+        return min(pauses)
 
 
-async def read_once(upstream: SupportsReplicas, replica: str, call: Call) -> Usage:
+async def read_once(upstream: SupportsReplicas, replica: str, prompt: StandingPrompt) -> Usage:
     """Have a replica read a prompt; return what it says that cost, all 0 where it does not say.
 
     Raises:
@@ -55,7 +65,10 @@ async def read_once(upstream: SupportsReplicas, replica: str, call: Call) -> Usa
         Refused: It answered with an error.
         RequestError: HTTP cannot carry the call.
     """
-    reply = await upstream.send_to(replica, call)
+    if prompt.hold is None:
+        reply = await upstream.send_to(replica, prompt.call)
+    else:
+        reply = await upstream.hold_at(replica, prompt.call, prompt.hold)
     tail, size = Tail(), 0
     try:
         async for chunk in reply.chunks():
@@ -151,13 +164,13 @@ class WarmUp:
         place = self._place(prompt, report)
         try:
             upstream = self._upstreams[prompt.upstream]
-            usage = await read_once(upstream, report.replica, prompt.call)
+            usage = await read_once(upstream, report.replica, prompt)
         except (UpstreamError, RequestError, Refused) as error:
             place.failed(self._clock.monotonic())
             self._events.emit(Degraded(f"warm-up.{prompt.upstream}", f"{prompt.name}: {error}"))
             return
         now = self._clock.monotonic()
-        place.read(report.losses, now + prompt.every_seconds if prompt.every_seconds else _NEVER)
+        place.read(report.losses, now + prompt.pause_seconds)
         self._events.emit(
             WarmedUp(prompt.upstream, report.replica, prompt.name, now - started, usage)
         )

@@ -20,7 +20,8 @@ class Pages:
         # Layers may share their memory; a payload holds it once.
         distinct = {layer.data_ptr(): layer for _, layer in sorted(layers.items())}
         self._layers = [
-            layer.unflatten(0, (pages, layer.shape[0] // pages)) for layer in distinct.values()
+            layer.unflatten(0, (pages, layer.shape[0] // pages))  # type: ignore[no-untyped-call]
+            for layer in distinct.values()
         ]
         kinds = [f"{tuple(layer.shape[1:])} {layer.dtype}" for layer in self._layers]
         self.form = "; ".join(f"{len(list(same))} x {kind}" for kind, same in groupby(kinds))
@@ -35,13 +36,13 @@ class Pages:
         Waits for the device.
         """
         parts = [layer[page].contiguous().view(torch.uint8).flatten() for layer in self._layers]
-        return memoryview(torch.cat(parts).cpu().numpy())
+        return memoryview(torch.cat(parts).cpu().numpy().data)
 
     def fill(self, page: int, payload: memoryview) -> None:
         """Copy bytes of `copy_of` into a page. ``payload`` may be let go of afterwards."""
         # Not asynchronous: the payload is not pinned.
         content = torch.frombuffer(payload, dtype=torch.uint8).to(self._layers[0].device)
-        parts = content.split(self._sizes)
+        parts = torch.split(content, self._sizes)
         for layer, part in zip(self._layers, parts, strict=True):
             target = layer[page]
             target.copy_(part.view(layer.dtype).view(target.shape))

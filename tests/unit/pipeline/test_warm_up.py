@@ -11,7 +11,7 @@ from stepwell.core.errors import UpstreamUnreachable
 from stepwell.core.events import Degraded, Event, WarmedUp
 from stepwell.core.names import Endpoint
 from stepwell.core.ports import Call, Headers
-from stepwell.core.steering import Agreed, ReplicaReport, Wanted
+from stepwell.core.steering import Agreed, Hold, ReplicaReport, Wanted
 from stepwell.pipeline.warm_up import (
     FIRST_RETRY_SECONDS,
     LONGEST_RETRY_SECONDS,
@@ -67,6 +67,7 @@ class FakeFleet:
 
     replicas: dict[str, ReplicaReport]
     reads: list[tuple[str, bytes]] = field(default_factory=list)
+    holds: list[tuple[str, Hold]] = field(default_factory=list)
     unreachable: set[str] = field(default_factory=set)
     reply: FakeReply = field(default_factory=FakeReply)
 
@@ -78,6 +79,10 @@ class FakeFleet:
             raise UpstreamUnreachable("nobody there", upstream="llm")
         self.reads.append((replica, call.body))
         return self.reply
+
+    async def hold_at(self, replica: str, call: Call, hold: Hold) -> FakeReply:
+        self.holds.append((replica, hold))
+        return await self.send_to(replica, call)
 
     def change(self, name: str, **fields: object) -> None:
         self.replicas[name] = replace(self.replicas[name], **fields)  # type: ignore[arg-type]
@@ -198,13 +203,13 @@ async def test_what_is_no_answer_is_refused_and_its_connection_closed(
 ) -> None:
     fleet = FakeFleet({"a": READY}, reply=reply)
     with pytest.raises(Refused, match=said):
-        await read_once(fleet, "a", prompt().call)
+        await read_once(fleet, "a", prompt())
     assert reply.is_closed
 
 
 async def test_one_that_does_not_say_what_it_cost() -> None:
     fleet = FakeFleet({"a": READY}, reply=FakeReply(b"{}"))
-    assert await read_once(fleet, "a", prompt().call) == Usage()
+    assert await read_once(fleet, "a", prompt()) == Usage()
 
 
 async def test_operators_are_heard_first() -> None:
@@ -216,3 +221,18 @@ async def test_operators_are_heard_first() -> None:
     upstreams = {"llm": one.fleet}
     await WarmUp([prompt()], upstreams, hear=drain, clock=one.clock, events=one.events).look()
     assert one.fleet.reads == []
+
+
+async def test_what_is_pinned_is_read_again_before_it_may_leave() -> None:
+    hold = Hold(ttl_seconds=100, is_public=True)
+    one = case(replace(prompt(every_seconds=1_000), hold=hold), names="a")
+    assert await one.reads() == [("a", b"x")]
+    assert await one.reads(after_seconds=49) == []
+    assert await one.reads(after_seconds=2) == [("a", b"x")]
+    assert one.fleet.holds == [("a", hold)] * 2
+
+
+async def test_what_is_public_and_not_pinned_is_read_once() -> None:
+    one = case(replace(prompt(), hold=Hold(0, is_public=True)), names="a")
+    assert await one.reads() == [("a", b"x")]
+    assert await one.reads(after_seconds=1e6) == []

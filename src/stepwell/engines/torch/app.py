@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from stepwell.core.errors import RequestError
+from stepwell.core.kv import KvScope, Tokens
 from stepwell.engines.torch.answerer import Answerer, Ended, Piece
 from stepwell.engines.torch.engine import Began
 from stepwell.engines.torch.model import ModelFacts
@@ -23,10 +24,12 @@ from stepwell.engines.torch.replies import Shape
 from stepwell.engines.torch.requests import (
     Asked,
     ChatAsked,
+    HoldAsked,
     TextAsked,
     TokensAsked,
     read,
     sampling_of,
+    tenant_of,
 )
 from stepwell.engines.torch.sampling import Sampling
 from stepwell.wire.errors import error_body, error_event
@@ -46,6 +49,11 @@ T = TypeVar("T")
 
 Handler = Callable[[Request], Awaitable[Response]]
 
+Pin = Callable[[KvScope, Tokens, float], None]
+"""Has the blocks of a prompt, there or to come, kept for so many seconds."""
+
+_ONE_TOKEN = Sampling(temperature=0.0, top_p=1.0, seed=None, max_tokens=1, stop=())
+
 
 class App:
     """Routes of one model. `asgi` is an application for any ASGI server."""
@@ -57,6 +65,7 @@ class App:
         *,
         api_key: str,
         metrics: Callable[[], bytes],
+        pin: Pin,
     ) -> None:
         """Make the routes.
 
@@ -65,7 +74,9 @@ class App:
             facts: What is told of the model.
             api_key: All routes but ``/health`` want it as a bearer token.
             metrics: Returns what ``/metrics`` shows, in Prometheus's text format.
+            pin: Keeps what is not to leave.
         """
+        self._pin = pin
         self._answerer = answerer
         self._facts = facts
         self._authorization = f"Bearer {api_key}".encode()
@@ -77,6 +88,7 @@ class App:
                 Route("/v1/completions", self._guarded(self._text), methods=post),
                 Route("/v1/models", self._guarded(self._models), methods=get),
                 Route("/tokenize", self._guarded(self._tokenize), methods=post),
+                Route("/hold", self._guarded(self._hold), methods=post),
                 Route("/metrics", self._guarded(self._show_metrics), methods=get),
                 Route("/health", self._health, methods=get),
             ],
@@ -189,7 +201,7 @@ class App:
         prompter = self._answerer.prompter
         if (asked.prompt is None) == (asked.messages is None):
             raise RequestError("needs exactly one of prompt and messages")
-        tenant = Asked(model="", cache_salt=asked.cache_salt).tenant
+        tenant = tenant_of(asked.cache_salt)
         if asked.prompt is not None:
             prompt = await asyncio.to_thread(prompter.text, asked.prompt, tenant)
         else:
@@ -202,6 +214,20 @@ class App:
                 "tokens": ids_of(prompt.tokens),
             }
         )
+
+    async def _hold(self, request: Request) -> Response:
+        """Compute a prompt, and keep it. Only who has the engine's key can ask for that."""
+        asked = read(await _body(request), HoldAsked)
+        self._check_model(asked.model)
+        messages = [message.plain() for message in asked.messages]
+        tenant = tenant_of(asked.cache_salt)
+        prompt = await asyncio.to_thread(self._answerer.prompter.chat, messages, tenant)
+        self._answerer.engine.check(prompt)
+        scope = self._facts.scope(tenant)
+        # Before it is computed: what is pinned is let in at first sight.
+        self._pin(scope, prompt.tokens, asked.ttl_seconds)
+        shape = Shape("chat", self._facts.name)
+        return _json(await _unless_left(request, self._whole(prompt, _ONE_TOKEN, shape)))
 
     async def _show_metrics(self, _: Request) -> Response:
         return Response(self._metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")

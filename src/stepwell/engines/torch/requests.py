@@ -60,6 +60,13 @@ class Message(msgspec.Struct, frozen=True):
         return {"role": self.role, "content": content}
 
 
+def tenant_of(salt: str | None) -> Namespace | None:
+    """Return whose prompts a salt is for; ``None``: everybody's."""
+    if salt is None:
+        return None
+    return Namespace(blake2b(salt.encode(), digest_size=16).digest())
+
+
 class StreamOptions(msgspec.Struct, frozen=True):
     """What a stream is to hold."""
 
@@ -83,9 +90,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def tenant(self) -> Namespace | None:
         """Whose prompt it is."""
-        if self.cache_salt is None:
-            return None
-        return Namespace(blake2b(self.cache_salt.encode(), digest_size=16).digest())
+        return tenant_of(self.cache_salt)
 
     @property
     def with_usage(self) -> bool:
@@ -113,6 +118,17 @@ class TokensAsked(msgspec.Struct, frozen=True, kw_only=True):
     prompt: Text | None = None
     messages: tuple[Message, ...] | None = None
     cache_salt: Salt | None = None
+
+
+class HoldAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """``/hold``: a prompt whose beginning is to be computed, and kept for a time."""
+
+    model: str
+    messages: Annotated[tuple[Message, ...], Meta(min_length=1)]
+    ttl_seconds: Annotated[float, Meta(ge=0, le=366 * 86_400)]
+    """How long it does not leave; 0: it is computed and kept like any other."""
+    cache_salt: Salt | None = None
+    """Whose prompt it is; without one, it is public: all may go on from it."""
 
 
 Body = TypeVar("Body")

@@ -14,6 +14,7 @@ import orjson
 
 from stepwell.core.names import Endpoint, Namespace
 from stepwell.core.ports import Call
+from stepwell.core.steering import Hold
 
 SALT = "cache_salt"
 """vLLM's and SGLang's name of it."""
@@ -53,6 +54,13 @@ class Shaping:
         for shape in self.shapes:
             body = shape(call, body)
         return call if body is given else replace(call, body=orjson.dumps(body))
+
+
+def hold_body(call: Call, hold: Hold) -> bytes:
+    """Return what our own engine's ``/hold`` takes: the prompt of ``call``, and for how long."""
+    body = orjson.loads(call.body)
+    kept = {name: body[name] for name in ("model", "messages", SALT) if name in body}
+    return orjson.dumps({**kept, "ttl_seconds": hold.ttl_seconds})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,16 @@ from collections.abc import AsyncIterator, Sequence
 
 from stepwell.core.errors import UpstreamUnreachable
 from stepwell.core.ports import Call, Headers, Reply
-from stepwell.core.steering import ReplicaReport
+from stepwell.core.steering import Hold, ReplicaReport
 from stepwell.prefix.placement.replicas import ReplicaName
 from stepwell.prefix.steering.placing import Placement, Placing
 from stepwell.prefix.steering.prompts import Prompts
 from stepwell.prefix.steering.reports import report_on
 from stepwell.prefix.steering.servers import Closes, Replicas, Request
-from stepwell.prefix.steering.shaping import Shaping
+from stepwell.prefix.steering.shaping import Shaping, hold_body
 from stepwell.wire.tail import Tail
 
+_JSON = ("content-type", "application/json")
 _OK = 200
 _NOT_READY = frozenset({502, 503})
 """What a server says that is starting, or a proxy whose server is gone."""
@@ -109,6 +110,16 @@ class SteeredUpstream:
         prompt = await self._prompts.read(call)
         placement = self._placing.place_on(ReplicaName(replica), call, prompt)
         return await self._send(placement, self._shaping.apply(call))
+
+    async def hold_at(self, replica: str, call: Call, hold: Hold) -> Reply:
+        """Have one replica read the prompt of ``call`` and hold it.
+
+        Raises:
+            UpstreamError: As `send`; no other replica is tried.
+        """
+        shaped = call if hold.is_public else self._shaping.apply(call)
+        root = self._replicas[ReplicaName(replica)].root
+        return await root.forward("POST", "hold", "", (_JSON,), hold_body(shaped, hold))
 
     async def forward(
         self, method: str, path: str, query: str, headers: Headers, body: bytes

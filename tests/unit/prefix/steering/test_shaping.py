@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from stepwell.core.names import Endpoint, Namespace
 from stepwell.core.ports import Call
+from stepwell.core.steering import Hold
 from stepwell.prefix.steering.shaping import (
     BREAKPOINT,
     MAX_BREAKPOINTS,
     Salted,
     Shape,
     Shaping,
+    hold_body,
     with_breakpoints,
     with_prompt_cache_key,
 )
@@ -130,3 +132,13 @@ def test_nothing_to_do_leaves_the_very_call() -> None:
     assert Shaping(()).apply(asked) is asked
     assert Shaping((with_breakpoints,)).apply(asked) is asked
     assert Shaping((with_breakpoints,)).apply(call([1])).body == b"[1]"
+
+
+def test_what_our_own_engine_is_to_hold() -> None:
+    body = {"model": "m", "messages": [HELLO], "max_tokens": 1, "cache_salt": "s"}
+    assert orjson.loads(hold_body(call(body), Hold(60))) == {
+        "model": "m",
+        "messages": [HELLO],
+        "cache_salt": "s",
+        "ttl_seconds": 60,
+    }

@@ -11,6 +11,7 @@ from support.steering import (
     Steering,
     answer,
     asking,
+    call,
     steering,
 )
 
@@ -19,7 +20,7 @@ from stepwell.core.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreac
 from stepwell.core.events import CachedTokensCompared, Degraded, Placed
 from stepwell.core.names import CacheKey
 from stepwell.core.ports import Call, Reply
-from stepwell.core.steering import SupportsNotes
+from stepwell.core.steering import Hold, SupportsNotes
 from stepwell.engines.token_sources import tokens_of
 from stepwell.prefix.placement.replicas import Condition, ReplicaName
 from stepwell.prefix.steering.placing import scope_of
@@ -243,3 +244,14 @@ async def test_closing_closes_all() -> None:
     one = two()
     await one.upstream.aclose()
     assert all(server.is_closed for server in one.servers.values())
+
+
+class TestHoldAt:
+    @pytest.mark.parametrize("is_public", [True, False])
+    async def test_asks_that_replicas_own_route(self, *, is_public: bool) -> None:
+        """With the owner's salt, unless all are to share."""
+        one = two()
+        held = call({"model": "m", "messages": []}, namespace=ALICE)
+        reply = await one.upstream.hold_at("b", held, Hold(60, is_public=is_public))
+        await reply.aclose()
+        assert one.calls == {"a": 0, "b": 1}
