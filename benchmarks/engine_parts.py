@@ -282,7 +282,7 @@ def _scored(loaded: Loaded, ids: Sequence[int], blocks: Sequence[torch.Tensor]) 
     working = loaded.model.working(len(ids))
     working.restore(blocks)
     start, end = working.length, len(ids)
-    working.begin(start, whole_cell=None)
+    working.begin(start)
     positions = torch.arange(start, end)
     logits: torch.Tensor = loaded.model._network(  # noqa: SLF001
         torch.tensor([ids[start:]]),

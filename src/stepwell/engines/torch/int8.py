@@ -14,7 +14,7 @@ class Int8Block:
     codes: torch.Tensor
     """``[L, 2, H, tokens, D]`` in int8."""
     scales: torch.Tensor
-    """``[L, 2, H, tokens, 1]`` in bfloat16, which has the range of float32; already divided by 127."""
+    """``[L, 2, H, tokens, 1]``, in bfloat16 for its range; already divided by 127."""
 
     @property
     def nbytes(self) -> int:
