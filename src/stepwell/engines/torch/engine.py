@@ -41,7 +41,7 @@ class Generated:
 class Engine:
     """A model, a cache of its keys and values, and the threads they work on. For one event loop.
 
-    Requests take turns, a cell of a prompt or a token at a time, on one thread. They are not
+    Requests take turns, some of a prompt or a token at a time, on one thread. They are not
     computed in one batch: then what comes out would depend, in the last bits, on who else asks.
     """
 
@@ -103,7 +103,7 @@ class Engine:
         """Yield that an answer has begun, then its tokens.
 
         Ends after a token that ends it, or after as many as are allowed. Close it to cancel: at
-        once for the caller, within a cell of a prompt (0.7 s) for the thread that computes. What
+        once for the caller, within 256 tokens of a prompt (0.7 s) for the thread that computes. What
         was computed until then is kept, what was borrowed is released.
 
         Raises:

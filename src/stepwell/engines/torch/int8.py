@@ -14,7 +14,7 @@ class Int8Block:
     codes: torch.Tensor
     """``[L, 2, H, tokens, D]`` in int8."""
     scales: torch.Tensor
-    """``[L, 2, H, tokens, 1]`` in float16; already divided by 127."""
+    """``[L, 2, H, tokens, 1]``, in bfloat16 for its range; already divided by 127."""
 
     @property
     def nbytes(self) -> int:
@@ -24,20 +24,20 @@ class Int8Block:
 
 def int8_token_bytes(layers: int, heads: int, head_size: int) -> int:
     """Return what a token takes in this form."""
-    return layers * 2 * heads * (head_size + torch.float16.itemsize)
+    return layers * 2 * heads * (head_size + torch.bfloat16.itemsize)
 
 
 def pack_int8(block: torch.Tensor) -> Int8Block:
     """Return ``block``, ``[L, 2, H, tokens, D]``, in int8.
 
-    One scale for each token, head, and keys or values: in SmolLM2 that is as near as smaller
-    groups (benchmarks/prefix_engine.py). Costs about a microsecond for a token and layer.
+    One scale for each token, head, and keys or values: finer groups are hardly nearer
+    (design/0009-prefix.md). Costs about a microsecond for a token and layer.
     """
-    # Divided by the scale as it is kept, so that rounding it costs nothing. The smallest divisor is
-    # there for rows of noughts.
     largest = block.abs().amax(dim=-1, keepdim=True).to(torch.float32)
-    scales = (largest / _LARGEST).clamp_max(torch.finfo(torch.float16).max).to(torch.float16)
-    divisor = scales.to(torch.float32).clamp_min(torch.finfo(torch.float16).tiny)
+    scales = (largest / _LARGEST).to(torch.bfloat16)
+    # Divided by the scale as it is kept, so that rounding it costs little. The smallest divisor is
+    # there for rows of noughts.
+    divisor = scales.to(torch.float32).clamp_min(torch.finfo(torch.float32).tiny)
     codes = (block.to(torch.float32) / divisor).round_().clamp_(-_LARGEST, _LARGEST)
     return Int8Block(codes.to(torch.int8), scales)
 

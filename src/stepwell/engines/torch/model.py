@@ -9,7 +9,10 @@ import torch
 from stepwell.core.kv import KvScope
 from stepwell.core.names import Namespace
 from stepwell.engines.torch.kv_shape import KvShape
-from stepwell.engines.torch.working_kv import CELL_TOKENS, WorkingKv
+from stepwell.engines.torch.working_kv import WorkingKv, whole_spans
+
+PASS_TOKENS = 256
+"""Most that is computed of a prompt at once: 0.7 s of SmolLM2-135M, and others wait as long."""
 
 ROW_TOKENS = 16
 """Prompts are computed in multiples of so many rows: with fewer, libraries multiply in another
@@ -54,7 +57,7 @@ class Model:
 
     In float32, what is computed for a token of a prompt depends on the tokens before it and on
     nothing else, to the last bit: not on where a kept prefix ended, nor on where the prompt does.
-    See `CELL_TOKENS` and `ROW_TOKENS`. Tokens that were generated are computed one by one, which
+    See `ROW_TOKENS` and `SPAN_TOKENS`. Tokens that were generated are computed one by one, which
     comes out otherwise in the last bits.
     """
 
@@ -69,7 +72,7 @@ class Model:
 
     @torch.inference_mode()
     def prefill(self, working: WorkingKv, tokens: Sequence[int]) -> torch.Tensor | None:
-        """Compute the next tokens of a prompt: as far as the end of a cell, at most 256.
+        """Compute the next tokens of a prompt, at most 256.
 
         Args:
             working: Holds the tokens before.
@@ -78,18 +81,18 @@ class Model:
         Returns:
             After the last one, float32 logits for the token behind it, ``[vocabulary]``.
         """
-        cell_end = (working.length // CELL_TOKENS + 1) * CELL_TOKENS
-        end = min(cell_end, len(tokens))
+        end = min(working.length + PASS_TOKENS, len(tokens))
         # Rather a few tokens again than too few rows; they come out as they are.
-        start = max(cell_end - CELL_TOKENS, min(working.length, end - ROW_TOKENS))
+        start = max(0, min(working.length, end - ROW_TOKENS))
         rows = -(-(end - start) // ROW_TOKENS) * ROW_TOKENS
         ids = [*tokens[start:end], *[PADDING] * (rows - (end - start))]
         positions = torch.arange(start, start + rows)
-        working.begin(start, whole_cell=cell_end)
+        seen = whole_spans(start + rows)
+        working.begin(start, seen=seen)
         logits: torch.Tensor = self._network(
             torch.tensor([ids]),
             cache=working.cache,
-            attention_mask=(positions[:, None] >= torch.arange(cell_end))[None, None],
+            attention_mask=(positions[:, None] >= torch.arange(seen))[None, None],
             position_ids=positions[None],
             logits_to_keep=torch.tensor([end - start - 1]),
         ).logits
@@ -100,7 +103,7 @@ class Model:
     def step(self, working: WorkingKv, token: int) -> torch.Tensor:
         """Compute one token behind those that are there; return logits, ``[vocabulary]``."""
         start = working.length
-        working.begin(start, whole_cell=None)
+        working.begin(start)
         logits: torch.Tensor = self._network(
             torch.tensor([[token]]),
             cache=working.cache,

@@ -9,10 +9,10 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from stepwell.engines.torch.kv_shape import KvShape
 
-CELL_TOKENS = 256
-"""Prompts are computed in cells of so many tokens, which begin at multiples of it. A query always
-sees keys up to the end of its cell, those that are not there yet masked: how many there are decides
-in which order a kernel adds them up, so it must not depend on where a prompt ends."""
+SPAN_TOKENS = 512
+"""Tokens of a prompt see keys up to a multiple of so many, those that are not there yet masked.
+Torch's attention takes keys in such spans, one after the other. A span that is masked as a whole
+changes no bit; a part of one would be added up in another order."""
 
 
 class WorkingKv:
@@ -28,9 +28,9 @@ class WorkingKv:
         self.shape = shape
         # Zeros, because a masked value is multiplied by nought, and nought times NaN is NaN. From
         # numpy, whose zeros come from the system page by page, when they are touched.
-        zeros = np.zeros(_whole_cells(tokens) * shape.token_bytes, dtype=np.uint8)
+        zeros = np.zeros(whole_spans(tokens) * shape.token_bytes, dtype=np.uint8)
         self._tensor = (
-            torch.from_numpy(zeros).view(shape.dtype).view(shape.of(_whole_cells(tokens)))
+            torch.from_numpy(zeros).view(shape.dtype).view(shape.of(whole_spans(tokens)))
         )
         self._start = 0
         self._seen = 0
@@ -65,15 +65,15 @@ class WorkingKv:
             for number in range(first, end)
         ]
 
-    def begin(self, start: int, *, whole_cell: int | None) -> None:
+    def begin(self, start: int, *, seen: int | None = None) -> None:
         """Let the next call of the model write from ``start`` on.
 
         Args:
             start: Where its first token stands.
-            whole_cell: Let it see keys up to there, masked or not; without it, up to its own.
+            seen: Let it see keys up to there, masked or not; without it, up to its own.
         """
         self._start = start
-        self._seen = whole_cell or 0
+        self._seen = seen or 0
 
     @property
     def start(self) -> int:
@@ -115,5 +115,6 @@ class _Layer(DynamicLayer):  # type: ignore[misc]  # transformers' types are not
         return self._working.start + query_length, 0
 
 
-def _whole_cells(tokens: int) -> int:
-    return -(-tokens // CELL_TOKENS) * CELL_TOKENS
+def whole_spans(tokens: int) -> int:
+    """Return ``tokens``, rounded up to whole spans."""
+    return -(-tokens // SPAN_TOKENS) * SPAN_TOKENS
