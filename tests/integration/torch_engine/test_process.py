@@ -43,6 +43,7 @@ async def cached_tokens(gateway: Command, text: str, key: str = "one") -> int:
     return int(usage["prompt_tokens_details"]["cached_tokens"])
 
 
+@pytest.mark.slow
 async def test_gateway_serves_it_and_a_restart_goes_on_warm(
     tiny_folder: Path, tmp_path: Path
 ) -> None:

@@ -103,8 +103,8 @@ class Engine:
         """Yield that an answer has begun, then its tokens.
 
         Ends after a token that ends it, or after as many as are allowed. Close it to cancel: at
-        once for the caller, within 256 tokens of a prompt (0.7 s) for the thread that computes. What
-        was computed until then is kept, what was borrowed is released.
+        once for the caller, for the thread that computes within 256 tokens of a prompt (0.7 s).
+        What was computed until then is kept, what was borrowed is released.
 
         Raises:
             RequestError: The prompt is refused, or too many wait.

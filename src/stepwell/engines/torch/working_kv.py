@@ -29,9 +29,7 @@ class WorkingKv:
         # Zeros, because a masked value is multiplied by nought, and nought times NaN is NaN. From
         # numpy, whose zeros come from the system page by page, when they are touched.
         zeros = np.zeros(whole_spans(tokens) * shape.token_bytes, dtype=np.uint8)
-        self._tensor = (
-            torch.from_numpy(zeros).view(shape.dtype).view(shape.of(whole_spans(tokens)))
-        )
+        self._tensor = torch.from_numpy(zeros).view(shape.dtype).view(shape.of(whole_spans(tokens)))
         self._start = 0
         self._seen = 0
         self.length = 0
