@@ -9,7 +9,6 @@ from stepwell.vllm.loading import Loader, Shard
 from stepwell.vllm.plan import StepPlan
 from stepwell.vllm.saving import Saver
 
-
 _IDLE_SECONDS = 0.005
 
 
