@@ -245,11 +245,16 @@ def row(name: str, asked: Sequence[Asked], pid: int | None) -> dict[str, object]
 
 
 def unique_share(asked: Sequence[Asked], size: Size) -> float:
-    """Return the share that is cached at best: each token of the conversations computed once."""
+    """Return the share that is cached at best: each token of the conversations computed once.
+
+    About: the last token of a prompt is always computed again.
+    """
     longest = asked[-size.conversations :]
     system = max(one.usage.cached_tokens or 0 for one in asked[: size.conversations])
-    # Of each conversation its last prompt, and of what all share one copy.
+    # Of each conversation its last prompt, and of what all share one copy. Answers were written,
+    # not read: their tokens cost nothing as part of later prompts.
     once = sum(one.usage.prompt_tokens for one in longest) - (len(longest) - 1) * system
+    once -= (size.turns - 1) * size.conversations * size.answer_tokens
     return 1 - once / sum(one.usage.prompt_tokens for one in asked)
 
 

@@ -324,12 +324,15 @@ def main() -> None:
     found = list(scenes(smoke=arguments.smoke))
     if arguments.data:
         found += traces(Path(arguments.data), smoke=arguments.smoke)
+    columns = ["way", "cached", "of_one", "load", "first_token_p50", "first_token_p99"]
     rows: list[dict[str, object]] = []
     for scene in found:
         if (arguments.scene or "") in scene.name:
-            rows += play(scene, ways(Rules()))
-    columns = ["scene", "way", "cached", "of_one", "load", "first_token_p50", "first_token_p99"]
-    print_table(rows, [*columns, "foretold_met", "choose_us"])
+            played = list(play(scene, ways(Rules())))
+            print(f"{scene.name}:")
+            print_table(played, [*columns, "foretold_met", "choose_us"])
+            print(flush=True)
+            rows += played
     write("prefix_routing", {"smoke": arguments.smoke, "rows": rows}, arguments.json)
 
 

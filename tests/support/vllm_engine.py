@@ -157,7 +157,7 @@ class Engine:
         while not all(map(is_over, saved, loaded)):
             for number, worker in enumerate(self.workers):
                 worker.start(plan)
-                done = worker.step()
+                done = worker.step(is_idle=self._next_request % 2 == 0)
                 saved[number] |= done.saved
                 loaded[number] |= done.loaded
                 failed |= done.failed_pages

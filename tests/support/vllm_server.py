@@ -95,6 +95,11 @@ class VllmServer:
         self._port = 0
 
     @property
+    def port(self) -> int:
+        """Where it listens; another one after each start."""
+        return self._port
+
+    @property
     def base_url(self) -> str:
         """Where its API is."""
         return f"http://127.0.0.1:{self._port}/v1"

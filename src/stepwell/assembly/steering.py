@@ -6,10 +6,12 @@ from functools import partial
 from stepwell.assembly.extras import extra_for
 from stepwell.assembly.house import Surroundings
 from stepwell.assembly.settings_upstreams import Upstream as UpstreamTable
+from stepwell.core.events import Degraded
 from stepwell.core.kv import KvScope
 from stepwell.core.names import Namespace
 from stepwell.core.steering import TokenSource, Wanted, replica_source
 from stepwell.engines.token_sources import LlamaTokens, VllmTokens
+from stepwell.engines.vllm_facts import VllmFacts, VllmWatch
 from stepwell.prefix.placement.replicas import Condition, ReplicaName
 from stepwell.prefix.placement.residency import Residency, Room
 from stepwell.prefix.placement.router import Router
@@ -70,6 +72,10 @@ def steered(
         on_lost=known.forget,
         hear=around.hear,
     )
+
+    def failures(part: str) -> Callable[[str], None]:
+        return lambda why: around.events.emit(Degraded(f"{part}.{name}", why))
+
     for server in servers:
         ready = partial(_readiness, replicas, server.name)
         around.gauges.watch(catalogue.REPLICAS_READY, ready, name, server.name)
@@ -80,9 +86,12 @@ def steered(
         identity,
         replicas,
         Placing(name, known, hints=around.hints, events=around.events),
-        prompts=Prompts(_token_source(table, Roots(replicas))),
+        prompts=Prompts(_token_source(table, Roots(replicas)), failures("tokens")),
         shaping=Shaping(tuple(_shapes(table, salt))),
-        listeners=_listeners(table, servers, known.residency),
+        listeners=(
+            *_listeners(table, servers, known.residency),
+            *_watches(table, servers, known.residency, failures("prefix")),
+        ),
     )
 
 
@@ -111,6 +120,28 @@ def _listeners(
         KvListener(EventSource(events, replay), partial(residency.told, server.name))
         for server, events, replay in zip(servers, table.prefix.kv_events, replays, strict=True)
     ]
+
+
+def _watches(
+    table: UpstreamTable,
+    servers: Sequence[Replica],
+    residency: Residency,
+    say: Callable[[str], None],
+) -> Iterator[Closes]:
+    """Look at the pages on which vLLM says what room it has, and since when it runs."""
+
+    def take(replica: ReplicaName, facts: VllmFacts) -> None:
+        room = None
+        if facts.room_tokens and facts.block_tokens:
+            room = Room(facts.room_tokens, facts.block_tokens, is_known=True)
+        if facts.started is not None:
+            residency.running(replica, facts.started, room)
+        if not facts.caches_prefixes:
+            say(f"Replica {replica} runs without prefix caching (--enable-prefix-caching).")
+
+    if table.engine == "vllm":
+        for server in servers:
+            yield VllmWatch(server.root, partial(take, server.name))
 
 
 def _readiness(replicas: Replicas, name: ReplicaName) -> float:

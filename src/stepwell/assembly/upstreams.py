@@ -12,6 +12,7 @@ from stepwell.assembly.settings_upstreams import Upstream as UpstreamTable
 from stepwell.assembly.standing import warmed_upstreams
 from stepwell.assembly.steering import steered, wants_steering
 from stepwell.core.errors import ConfigError
+from stepwell.core.events import Event
 from stepwell.core.ports import EventSink, Upstream
 from stepwell.engines.http import HttpUpstream
 from stepwell.engines.slotted import SlottedUpstream
@@ -34,6 +35,13 @@ class _Server:
     """Of llama.cpp's kind, which are chosen here."""
 
 
+class Unheard:
+    """An `EventSink` for what is no news."""
+
+    def emit(self, event: Event) -> None:
+        """Do nothing."""
+
+
 def http_targets(plan: Plan, around: Surroundings) -> Targets:
     """Return the model servers of the settings, in their order.
 
@@ -50,10 +58,12 @@ def _target(name: str, table: UpstreamTable, plan: Plan, around: Surroundings) -
     server = _server(name, table, plan)
     identity = f"{server.identity} {table.revision}"
     make = partial(_one, name, identity, table, server, around.events)
+    # What fails at a server's own routes is said by who asked there, and is no failed call.
+    make_root = partial(_one, name, identity, table, server, Unheard())
     upstream: Upstream
     if wants_steering(table) or name in warmed_upstreams(plan.settings):
         replicas = [
-            Replica(ReplicaName(replica), make(url), make(_root(url)))
+            Replica(ReplicaName(replica), make(url), make_root(_root(url)))
             for replica, url in _named(server.base_urls).items()
         ]
         upstream = steered(name, identity, table, replicas, plan.secret, around)

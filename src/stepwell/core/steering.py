@@ -13,6 +13,10 @@ class TokensUnavailable(Exception):
     """The tokens of a prompt cannot be had, now or at all. Nobody's request fails by that."""
 
 
+class NoSinglePrompt(TokensUnavailable):
+    """The call has no prompt of which there are tokens: nothing has failed."""
+
+
 class TokenSource(Protocol):
     """Knows how a model server reads a prompt. Safe for many tasks on one event loop."""
 

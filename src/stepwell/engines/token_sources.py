@@ -18,7 +18,7 @@ from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.kv import Tokens
 from stepwell.core.names import Endpoint
 from stepwell.core.ports import Call, Headers, Reply
-from stepwell.core.steering import TokensUnavailable
+from stepwell.core.steering import NoSinglePrompt, TokensUnavailable
 
 _OK = 200
 
@@ -101,7 +101,7 @@ class LlamaTokens:
 
 def _body_of(call: Call) -> Mapping[str, Any]:
     if call.endpoint is Endpoint.RESPONSES:
-        raise TokensUnavailable("there is no route for the prompts of /responses")
+        raise NoSinglePrompt("there is no route for the prompts of /responses")
     body = orjson.loads(call.body)
     return body if isinstance(body, dict) else {}
 
@@ -111,7 +111,7 @@ def _one_text(prompt: object) -> str:
         case str(text) | [str(text)]:
             return text
         case _:
-            raise TokensUnavailable("there is no single prompt")
+            raise NoSinglePrompt("there is no single prompt")
 
 
 def _given_ids(prompt: object) -> Tokens | None:

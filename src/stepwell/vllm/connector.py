@@ -89,6 +89,7 @@ class StepwellConnector(KVConnectorBase_V1):  # type: ignore[misc]
         self._silent_until = 0.0
         self._scheduler: SchedulerSide | None = None
         self._worker: WorkerSide | None = None
+        self._is_idle = True
         self._done = Done(frozenset(), frozenset(), frozenset())
         if role is KVConnectorRole.SCHEDULER:
             self._scheduler = SchedulerSide(
@@ -163,6 +164,7 @@ class StepwellConnector(KVConnectorBase_V1):  # type: ignore[misc]
 
     def start_load_kv(self, forward_context: ForwardContext, **kwargs: object) -> None:
         """Begin with what the scheduler has planned."""
+        self._is_idle = forward_context.attn_metadata is None
         self._working.start(self._get_connector_metadata().plan)
 
     def wait_for_layer_load(self, layer_name: str) -> None:
@@ -182,7 +184,7 @@ class StepwellConnector(KVConnectorBase_V1):  # type: ignore[misc]
 
     def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str], set[str]]:
         """Copy pages in and out, and return whose are copied out and whose are copied in."""
-        self._done = self._working.step()
+        self._done = self._working.step(is_idle=self._is_idle)
         return set(self._done.saved), set(self._done.loaded)
 
     def get_block_ids_with_load_errors(self) -> set[int]:

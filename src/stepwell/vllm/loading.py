@@ -1,6 +1,7 @@
 """Reading blocks from disk beside the engine, and putting them into its pages between steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, Full, Queue
 from threading import Thread
@@ -93,19 +94,16 @@ class Loader:
         self._jobs[load.request_id] = job
         self._wanted.put(job)
 
-    def collect(self, fill: Callable[[int, memoryview], None]) -> Loaded:
+    def collect(self, fill: Callable[[int, memoryview], None], *, wait_seconds: float) -> Loaded:
         """Fill pages with what has arrived, and return which loads that completes.
 
         Args:
             fill: Copies a payload into a page.
+            wait_seconds: How long to wait for something to arrive, if anything is to.
         """
         over: set[str] = set()
         failed: set[int] = set()
-        for _ in range(self._arrived.maxsize):
-            try:
-                arrived = self._arrived.get_nowait()
-            except Empty:
-                break
+        for arrived in self._all_arrived(wait_seconds if self._jobs else 0.0):
             job = arrived.job
             if job.is_over:
                 continue
@@ -128,6 +126,13 @@ class Loader:
             job.is_over = True
         for _ in range(_READERS):
             self._wanted.put(None)
+
+    def _all_arrived(self, wait_seconds: float) -> Iterator[_Arrived]:
+        with suppress(Empty):
+            if wait_seconds:
+                yield self._arrived.get(timeout=wait_seconds)
+            for _ in range(self._arrived.maxsize):
+                yield self._arrived.get_nowait()
 
     def _end(self, job: _Job) -> set[int]:
         """Return the pages that were not filled."""

@@ -46,3 +46,14 @@ class Pages:
         for layer, part in zip(self._layers, parts, strict=True):
             target = layer[page]
             target.copy_(part.view(layer.dtype).view(target.shape))
+
+
+def _by_page(layer: torch.Tensor, pages: int) -> torch.Tensor:
+    """Return a view with a dimension for pages, and one for the parts of each."""
+    strides = layer.stride()
+    parts = layer.shape[0] // pages
+    return layer.as_strided(
+        (pages, parts, *layer.shape[1:]),
+        (parts * strides[0], *strides),
+        layer.storage_offset(),
+    )

@@ -9,6 +9,8 @@ from stepwell.vllm.loading import Loader, Shard
 from stepwell.vllm.plan import StepPlan
 from stepwell.vllm.saving import Saver
 
+_IDLE_SECONDS = 0.005
+
 
 class PagedMemory(Protocol):
     """The engine's KV memory as bytes."""
@@ -84,9 +86,17 @@ class WorkerSide:
         for save in plan.saves:
             self._saver.start(save)
 
-    def step(self) -> Done:
-        """Copy what has been read into its pages, and pages that are to be saved out of them."""
-        loaded = self._loader.collect(self._memory.fill)
+    def step(self, *, is_idle: bool) -> Done:
+        """Copy what has been read into its pages, and pages that are to be saved out of them.
+
+        Args:
+            is_idle: Whether the engine has nothing to compute. Then it does nothing but ask, over
+                and over, whether loads are over, and takes the CPU from the threads that load: so
+                this waits some milliseconds for the next block.
+        """
+        loaded = self._loader.collect(
+            self._memory.fill, wait_seconds=_IDLE_SECONDS if is_idle else 0.0
+        )
         saved = self._saver.copy(self._memory.copy_of)
         return Done(frozenset(saved), loaded.request_ids, loaded.failed_pages)
 

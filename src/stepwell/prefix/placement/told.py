@@ -31,6 +31,10 @@ _Place = tuple[_Before, bytes, ExtraKeys]
 """What stands before a block, its tokens, and what else it depends on."""
 
 
+MAX_ADAPTERS = 10_000
+"""No server has so many; one that names more lies."""
+
+
 class ToldBlocks:
     """The blocks of one replica, joined by what it calls the one before and by their tokens.
 
@@ -65,7 +69,7 @@ class ToldBlocks:
         if size <= 0 or len(event.tokens) != len(event.blocks) * size:
             return
         self._block_bytes = max(size, self._block_bytes)  # The last block of a prompt may be part.
-        if event.adapter is not None:
+        if event.adapter is not None and len(self.adapters) < MAX_ADAPTERS:
             self.adapters.add(event.adapter)
         before: _Before = _Root(event.adapter) if event.parent is None else event.parent
         for number, block in enumerate(event.blocks):

@@ -1,5 +1,6 @@
 """What a call's prompt is to placement."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -7,7 +8,7 @@ import orjson
 
 from stepwell.core.kv import Tokens
 from stepwell.core.ports import Call
-from stepwell.core.steering import TokenSource, TokensUnavailable
+from stepwell.core.steering import NoSinglePrompt, TokenSource, TokensUnavailable
 from stepwell.prefix.steering.shaping import PROMPT_CACHE_KEY
 from stepwell.prefix.steering.text import text_tokens
 
@@ -29,9 +30,12 @@ class Prompt:
 class Prompts:
     """Reads prompts. Safe for many tasks on one event loop."""
 
-    def __init__(self, source: TokenSource | None = None) -> None:
-        """Ask ``source`` for tokens, if there is one."""
+    def __init__(
+        self, source: TokenSource | None = None, on_failure: Callable[[str], None] | None = None
+    ) -> None:
+        """Ask ``source`` for tokens, if there is one; ``on_failure`` hears why it has none."""
         self._source = source
+        self._on_failure = on_failure
 
     async def read(self, call: Call) -> Prompt:
         """Return the prompt of ``call``. Does not raise.
@@ -51,6 +55,9 @@ class Prompts:
         if self._source is not None:
             try:
                 return await self._source.tokens(call), True
-            except TokensUnavailable:
+            except NoSinglePrompt:
                 pass
+            except TokensUnavailable as error:
+                if self._on_failure is not None:
+                    self._on_failure(str(error))
         return text_tokens(call), False
