@@ -68,22 +68,22 @@ class Asked:
     cached_tokens: int
 
 
+@dataclass(frozen=True)
 class Way:
-    """A way to the server: one connection, kept."""
+    """A way to the server. Each request has a connection: idle ones are closed after 5 s."""
 
-    def __init__(self, name: str, port: int) -> None:
-        self.name = name
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600.0)
+    name: str
+    port: int
 
     def ask(self, body: dict[str, Any]) -> Asked:
         """Ask for a stream; read it to its end."""
         options = {"stream": True, "stream_options": {"include_usage": True}}
         fields = {"Content-Type": "application/json", "Authorization": "Bearer sk-benchmark"}
+        sent = json.dumps({**body, **options})
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600.0)
         began = time.perf_counter()
-        self._connection.request(
-            "POST", "/v1/chat/completions", json.dumps({**body, **options}), fields
-        )
-        reply = self._connection.getresponse()
+        connection.request("POST", "/v1/chat/completions", sent, fields)
+        reply = connection.getresponse()
         if reply.status != 200 or reply.getheader("x-cache", "MISS") != "MISS":
             raise RuntimeError(f"{self.name}: {reply.status}, {reply.getheader('x-cache')}")
         parts: list[str] = []
@@ -95,6 +95,7 @@ class Way:
             if text and not parts:
                 seconds = time.perf_counter() - began
             parts += [text] if text else []
+        connection.close()
         details = usage.get("prompt_tokens_details") or {}
         cached_tokens = details.get("cached_tokens") or 0
         return Asked(seconds, "".join(parts), usage["prompt_tokens"], cached_tokens)
@@ -126,7 +127,9 @@ def measure(way: Way, gateway: Server, prefix: int, drawn: Random) -> Round:
     """Ask a new prefix, and again under another question."""
     system = words(drawn, prefix)
     cpu = gateway.cpu_seconds()
-    cold, warm = (way.ask(chat(system, words(drawn, QUESTION_WORDS))) for _ in range(2))
+    cold, warm = (
+        way.ask(chat(system, words(drawn, QUESTION_WORDS), max_tokens=1)) for _ in range(2)
+    )
     return Round(cold, warm, gateway.cpu_seconds() - cpu)
 
 

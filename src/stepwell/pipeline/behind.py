@@ -1,12 +1,14 @@
 """What is done behind an answer, when its caller has it already. Nobody waits for it."""
 
+import math
 from dataclasses import dataclass
 
+from stepwell.core.entry import Entry
 from stepwell.core.names import LayerName
 from stepwell.core.outcome import Hit, Stale
 from stepwell.pipeline.audits import Audits
 from stepwell.pipeline.flight import Flight
-from stepwell.pipeline.question import Ask
+from stepwell.pipeline.question import Ask, Question
 from stepwell.pipeline.warming import Warming
 
 
@@ -18,6 +20,10 @@ class Behind:
     """Has hits on other words judged, if there is a semantic layer."""
     warming: Warming | None = None
     """Has model servers read what the cache answered."""
+
+    def due_at(self, question: Question, entry: Entry) -> float:
+        """Return from when on a hit of the exact layer has `served` do anything."""
+        return math.inf if self.warming is None else self.warming.due_at(question, entry)
 
     def served(self, ask: Ask, found: Hit | Stale) -> None:
         """Take an answer that was given from the cache."""

@@ -37,7 +37,7 @@ class Repeat(NamedTuple):
     """With the key, says which entry it was."""
     since: float
     until: float
-    """While the entry is fresh: ``since <= now < until``."""
+    """While the entry is fresh, and nothing is to be done behind: ``since <= now < until``."""
     head: bytes
     """What stays the same of the reply's head, where it has one."""
     trail: str
@@ -136,7 +136,7 @@ class Repeats:
             entry.key,
             entry.created_at,
             window.since,
-            window.until,
+            min(window.until, self._runner.alone_until(question, entry)),
             self._head_of(served),
             served.trail[0],
             spell(question.namespace),

@@ -90,7 +90,15 @@ class Runner:
         """
         if not question.may_be_repeat or (question.sources and self._states_news(question)):
             return None
-        return self._from_memory(question)
+        served = self._from_memory(question)
+        if served is None or not isinstance(served.outcome, Hit):
+            return None
+        is_alone = self._clock.now() < self.alone_until(question, served.outcome.entry)
+        return served if is_alone else None
+
+    def alone_until(self, question: Question, entry: Entry) -> float:
+        """Return until when a hit may be answered without its request: nothing is done behind."""
+        return self._behind.due_at(question, entry)
 
     def render(self, entry: Entry, shape: Shape) -> bytes:
         """Return the body of ``entry`` in ``shape``. See `Renderings.of`."""

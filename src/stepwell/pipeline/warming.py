@@ -6,6 +6,7 @@ when it has nothing else to do. Nobody waits for that, and nothing of it fails a
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,9 +16,9 @@ from stepwell.core.clock import Clock
 from stepwell.core.entry import Entry, Usage
 from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.events import NotWarmed, Warmed
-from stepwell.core.names import Endpoint
+from stepwell.core.names import CacheKey, Endpoint
 from stepwell.core.ports import Call, EventSink
-from stepwell.pipeline.question import Ask
+from stepwell.pipeline.question import Ask, Question
 from stepwell.policy.spending import Spending
 from stepwell.wire.next_turn import next_turn
 from stepwell.wire.tail import Tail
@@ -34,6 +35,9 @@ IDLE_SECONDS = 0.2
 PATIENCE_SECONDS = 20.0
 """After so long, the user has probably gone on."""
 
+MAX_READ = 4_096
+"""Conversations of which it is known when they were read here last."""
+
 
 @dataclass(frozen=True, slots=True)
 class WarmingRules:
@@ -43,7 +47,7 @@ class WarmingRules:
     min_tokens: int = 256
     """Shorter prompts are computed as quickly as they are fetched."""
     fresh_seconds: float = 60.0
-    """Answers the server gave so recently it has not forgotten yet."""
+    """What the server answered, or read here, so recently it has not forgotten yet."""
 
 
 class Warming:
@@ -71,11 +75,20 @@ class Warming:
         self._clock = clock
         self._events = events
         self._waiting: dict[asyncio.Task[None], str] = {}
+        self._read_at: dict[CacheKey | None, float] = {}
 
     @property
     def waiting(self) -> int:
         """How many conversations are to be read, or are being read."""
         return len(self._waiting)
+
+    def due_at(self, question: Question, entry: Entry, *, reworded: bool = False) -> float:
+        """Return from when on a hit has the server read it; infinity: never."""
+        rules = self._rules.get(question.upstream)
+        if rules is None or question.endpoint is not Endpoint.CHAT:
+            return math.inf
+        answered_at = -math.inf if reworded else entry.created_at
+        return self._read_at.get(question.key, answered_at) + rules.fresh_seconds
 
     def served(self, ask: Ask, entry: Entry, *, reworded: bool) -> None:
         """Have the server of a hit read it, when it can.
@@ -85,15 +98,11 @@ class Warming:
             entry: What was served.
             reworded: Whether it was the answer to other words, which the server has never read.
         """
+        if self._clock.now() < self.due_at(ask.question, entry, reworded=reworded):
+            return
         name = ask.upstream.name
-        rules = self._rules.get(name)
-        if rules is None or ask.question.endpoint is not Endpoint.CHAT:
-            return
-        age_seconds = self._clock.now() - entry.created_at
-        if not reworded and age_seconds < rules.fresh_seconds:
-            return
         body = next_turn(ask.plain_call.body, entry.answer)
-        if body is None or len(body) < rules.min_tokens * BYTES_PER_TOKEN:
+        if body is None or len(body) < self._rules[name].min_tokens * BYTES_PER_TOKEN:
             return
         if len(self._waiting) >= MAX_WAITING:
             next(iter(self._waiting)).cancel()
@@ -124,7 +133,14 @@ class Warming:
         if usage is None:
             self._events.emit(NotWarmed(name, "failed"))
         else:
+            self._note_read(ask.question.key)
             self._events.emit(Warmed(name, usage))
+
+    def _note_read(self, key: CacheKey | None) -> None:
+        self._read_at.pop(key, None)
+        self._read_at[key] = self._clock.now()
+        if len(self._read_at) > MAX_READ:
+            del self._read_at[next(iter(self._read_at))]
 
     async def _is_idle(self, name: str) -> bool:
         """Wait until a server has had nothing to do for a moment; return whether that came."""

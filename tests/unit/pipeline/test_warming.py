@@ -144,3 +144,30 @@ async def test_not_what_is_short_or_no_conversation_or_another_servers() -> None
     others.served(house.ask(), ENTRY, reworded=True)
     assert house.warming.waiting == others.waiting == 0
     assert not house.upstream.calls
+
+
+async def test_not_again_while_the_server_has_it() -> None:
+    """Of a question that is asked all the time, one hit a minute has it read."""
+    house = House()
+    ask = house.ask()
+    assert house.warming.due_at(ask.question, ENTRY) == ENTRY.created_at + 60
+    for number in (1, 2):
+        house.upstream.reply(orjson.dumps(READ))
+        house.warming.served(ask, ENTRY, reworded=False)
+        assert len(await house.warmed()) == number
+        assert house.warming.due_at(ask.question, ENTRY) == house.clock.now() + 60
+        house.warming.served(ask, ENTRY, reworded=False)
+        assert house.warming.waiting == 0
+        house.clock.seconds += 60
+
+
+async def test_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warming, "MAX_READ", 2)
+    house = House()
+    asks = [replace(house.ask(), question=make_question(name)) for name in ("one", "two", "three")]
+    for number, ask in enumerate(asks, 1):
+        house.upstream.reply(orjson.dumps(READ))
+        house.warming.served(ask, ENTRY, reworded=False)
+        assert len(await house.warmed()) == number
+    due = [house.warming.due_at(ask.question, ENTRY) for ask in asks]
+    assert due == [ENTRY.created_at + 60, house.clock.now() + 60, house.clock.now() + 60]
