@@ -131,6 +131,21 @@ def test_room_as_told() -> None:
     assert known.held_tokens(A, HERE, LONG) == 256
 
 
+def test_events_of_the_new_run_outlive_its_being_known() -> None:
+    """Events and what a replica says of itself come in either order, at the start and later."""
+    known = residency()
+    for run in ("started at 1", "started at 2"):
+        known.sent(A, HERE, blocks(1, 2))
+        known.told(A, Resync())
+        known.told(A, stored("ab", 7, 8))
+        known.running(A, run, Room(4_096, block_tokens=16, is_known=True))
+        assert known.held_tokens(A, HERE, blocks(1, 2, 3)) == 0
+        assert known.held_tokens(A, HERE, blocks(7, 8, 9)) == 32
+    known.running(A, "started at 2")
+    known.running(A, "started at 3")
+    assert known.held_tokens(A, HERE, blocks(7, 8, 9)) == 0
+
+
 def test_report_of_less_cuts_others_too() -> None:
     """Who goes the same way behind the missing block finds nothing there, either."""
     known = residency()
