@@ -9,11 +9,13 @@ another question of 48 words; both ways in turn, each with prompts of its own, s
 what the other left. Times are until the first token of a stream, medians of the rounds. ``x`` is
 how many times faster than cold, the same way; ``added`` is the median over the rounds of what a
 warm request took longer than the direct one beside it, and its share of a direct one; ``CPU ms`` is
-what the gateway's process took of it.
+what the gateway's process took of a request, in steps of 10 ms over all rounds; ``tokens ms`` is
+what the server takes to name a prompt's tokens: the gateway waits for them before it sends a
+request on.
 
-``chat``: conversations under one system prompt take turns, through the gateway; ``cached`` is the
-share of all prompt tokens that the server reports it had, ``foretold`` what the gateway foretold of
-those.
+``chat``: conversations under one system prompt take turns, through the gateway. ``cached`` is the
+share of all prompt tokens that the server reports it had, ``foretold`` the share that the gateway
+foretold, ``met`` how much of that was there.
 """
 
 import http.client
@@ -123,6 +125,17 @@ class Round:
     """Of the gateway, for both."""
 
 
+def token_seconds(port: int, body: dict[str, Any]) -> float:
+    """Return how long the server takes to name a prompt's tokens."""
+    sent = json.dumps({"model": body["model"], "messages": body["messages"]})
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600.0)
+    began = time.perf_counter()
+    connection.request("POST", "/tokenize", sent, {"Content-Type": "application/json"})
+    connection.getresponse().read()
+    connection.close()
+    return time.perf_counter() - began
+
+
 def measure(way: Way, gateway: Server, prefix: int, drawn: Random) -> Round:
     """Ask a new prefix, and again under another question."""
     system = words(drawn, prefix)
@@ -142,6 +155,8 @@ def first_tokens(
         for number in range(size.rounds):
             for way in ways if number % 2 else reversed(ways):
                 rounds[way.name].append(measure(way, gateway, prefix, drawn))
+        body = chat(words(drawn, prefix), words(drawn, QUESTION_WORDS))
+        named = [token_seconds(ways[0].port, body) for _ in range(size.rounds)]
         direct = rounds[DIRECT]
         for name, measured in rounds.items():
             pairs = zip(measured, direct, strict=True)
@@ -160,6 +175,7 @@ def first_tokens(
                 "added ms": added * 1e3,
                 "added share": added / of_warm,
                 "CPU ms": 1e3 * sum(one.cpu_seconds for one in measured) / (2 * len(measured)),
+                "tokens ms": statistics.median(named) * 1e3,
             }
 
 
