@@ -227,7 +227,9 @@ class App:
         # Before it is computed: what is pinned is let in at first sight.
         self._pin(scope, prompt.tokens, asked.ttl_seconds)
         shape = Shape("chat", self._facts.name)
-        return _json(await _unless_left(request, self._whole(prompt, _ONE_TOKEN, shape)))
+        whole = await _unless_left(request, self._whole(prompt, _ONE_TOKEN, shape))
+        await self._answerer.engine.kept()
+        return _json(whole)
 
     async def _show_metrics(self, _: Request) -> Response:
         return Response(self._metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")

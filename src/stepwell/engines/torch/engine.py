@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -169,6 +169,15 @@ class Engine:
             counts.prefill_seconds += sequence.prefill_seconds
             counts.generate_seconds += sequence.generate_seconds
             self._keep(sequence, progress)
+
+    async def kept(self) -> None:
+        """Return when all that was computed so far has been offered to the cache."""
+        loop = asyncio.get_running_loop()
+
+        def follow() -> Future[None]:
+            return self._computing.submit(lambda: None)
+
+        await asyncio.wrap_future(await loop.run_in_executor(self._restoring, follow))
 
     def _keep(self, sequence: Sequence, progress: Progress) -> None:
         """Have kept what was computed; until then others still find the sequence itself.
