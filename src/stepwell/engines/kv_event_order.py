@@ -3,8 +3,8 @@
 A server counts its batches from 0 on in each run, and keeps the last of them to be asked for again.
 So a number that was seen before is a repetition, or the server has been started anew; a number that
 is too high means that some were lost, or again that it has been started anew meanwhile. One thing
-cannot be told: a new run whose first batches were lost, up to the very number that the old run's next
-one would have had.
+cannot be told: a new run whose first batches were lost, up to the very number that the old run's
+next one would have had.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
