@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from stepwell.assembly.torch_cache import WarmCache, make_cache
+from stepwell.assembly.torch_cache import LentCache, make_cache
 from stepwell.assembly.torch_parts import TorchParts
 from stepwell.core.clock import SystemClock
 from stepwell.core.kv import KvCache
@@ -143,7 +143,7 @@ def identity(loaded: Loaded, settings: TorchSettings, sizes: Sizes) -> list[Row]
     same, cached, bits, worst, lost = 0, 0, 0, 0.0, 0
     for half in range(2):  # a restart in between: what is left is what is on disk
         cache, disk = make_cache(small, facts.shape, SystemClock())
-        kept = cache if disk is None else WarmCache(cache, disk)
+        kept = LentCache(cache, disk)
         for number in range(half * sizes.prompts // 2, (half + 1) * sizes.prompts // 2):
             ids = [*source.choice(systems), *random_ids(source.randrange(1, 80), 1000 + number)]
             tokens = tokens_of(ids)
@@ -232,7 +232,7 @@ def _cost_once(loaded: Loaded, settings: TorchSettings, tokens: int, seed: int) 
     filling.close(timeout_seconds=60)
     again, disk = make_cache(settings, facts.shape, SystemClock())
     if disk is not None:
-        warm = WarmCache(again, disk)
+        warm = LentCache(again, disk)
         warm.lease(scope, given).release()  # the index is made anew here, once a start
         took["restore from disk"] = cpu_seconds(lambda: restore(warm))
     again.close()

@@ -1,6 +1,6 @@
 """From ``[upstreams.NAME.prefix]`` to a model server whose prefix cache is looked after."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from stepwell.assembly.extras import extra_for
@@ -10,7 +10,7 @@ from stepwell.core.events import Degraded
 from stepwell.core.kv import KvScope
 from stepwell.core.names import Namespace
 from stepwell.core.steering import TokenSource, Wanted, replica_source
-from stepwell.engines.token_sources import LlamaTokens, VllmTokens
+from stepwell.engines.token_sources import Ask, EngineTokens, ask_llama, ask_vllm
 from stepwell.engines.vllm_facts import VllmFacts, VllmWatch
 from stepwell.prefix.placement.replicas import Condition, ReplicaName
 from stepwell.prefix.placement.residency import Residency, Room
@@ -157,12 +157,11 @@ def _shapes(table: UpstreamTable, salt: MakeSalt | None) -> Iterator[Shape]:
         yield with_breakpoints
 
 
+_ASK: Mapping[str | None, Ask] = {"vllm": ask_vllm, "llamacpp": ask_llama}
+
+
 def _token_source(table: UpstreamTable, root: Roots) -> TokenSource | None:
-    timeout_seconds = table.prefix.token_timeout_seconds
-    match table.protocol:
-        case "vllm":
-            return VllmTokens(root, timeout_seconds=timeout_seconds)
-        case "llamacpp":
-            return LlamaTokens(root, timeout_seconds=timeout_seconds)
-        case _:
-            return None
+    ask = _ASK.get(table.protocol)
+    if ask is None:
+        return None
+    return EngineTokens(root, ask, timeout_seconds=table.prefix.token_timeout_seconds)

@@ -8,7 +8,7 @@ from threading import Lock
 import torch
 
 from stepwell.core.clock import Clock
-from stepwell.core.kv import BlockId, KvCache, KvLease, KvScope, Tokens
+from stepwell.core.kv import BlockId, KvScope, Tokens
 from stepwell.engines.torch.int8 import Int8Block, int8_token_bytes, pack_int8, unpack_int8
 from stepwell.engines.torch.kv_shape import KvShape
 from stepwell.engines.torch.process import TorchSettings
@@ -94,14 +94,21 @@ class DiskBlocks:
         ]
 
 
-class WarmCache:
-    """A `KvCache` that takes over what earlier processes left of a scope when it is first asked.
+class LentCache:
+    """A `KvCache` that also lends what earlier processes left, and what is public.
 
-    Not at the start: whose prompts there will be is not known then. Safe for many threads.
+    What lies on disk of a scope is taken over when the scope is first asked for, and not at the
+    start: whose prompts there will be is not known then.
+
+    What the operator has declared public is kept under a scope of nobody's. Blocks of it are as
+    valid for a tenant as its own, for the tokens are the same; and that somebody has asked with
+    them before is no secret. What a tenant computes behind them is kept under its own scope.
+
+    Safe for many threads.
     """
 
-    def __init__(self, cache: PrefixCache[torch.Tensor], disk: DiskBlocks) -> None:
-        """Take a cache whose disk shelf is ``disk``."""
+    def __init__(self, cache: PrefixCache[torch.Tensor], disk: DiskBlocks | None) -> None:
+        """Lend from ``cache``, whose disk shelf is ``disk``, if it has one."""
         self._cache = cache
         self._disk = disk
         self._known: set[KvScope] = set()
@@ -113,56 +120,13 @@ class WarmCache:
         return self._cache.block_tokens
 
     def lease(self, scope: KvScope, tokens: Tokens) -> Lease[torch.Tensor]:
-        """Borrow the longest kept prefix; the first time of a scope, look at its files before."""
-        with self._lock:  # of two that are first, the second one waits to find it
-            if scope not in self._known:
-                self._known.add(scope)
-                self._cache.adopt(scope, self._disk.names(scope.digest()))
-        return self._cache.lease(scope, tokens)
-
-    def keep(
-        self,
-        scope: KvScope,
-        tokens: Tokens,
-        cut: Callable[[int, int], Sequence[torch.Tensor]],
-        *,
-        prompt_tokens: int,
-        seconds_per_token: float,
-    ) -> int:
-        """Keep blocks; see `KvCache.keep`."""
-        return self._cache.keep(
-            scope,
-            tokens,
-            cut,
-            prompt_tokens=prompt_tokens,
-            seconds_per_token=seconds_per_token,
-        )
-
-
-class WithPublic:
-    """A `KvCache` that lends tenants what is public, too. Safe for many threads.
-
-    What the operator has declared public is kept under a scope of nobody's. Blocks of it are as
-    valid for a tenant as its own, for the tokens are the same; and that somebody has asked with
-    them before is no secret. What a tenant computes behind them is kept under its own scope.
-    """
-
-    def __init__(self, cache: KvCache[torch.Tensor]) -> None:
-        """Lend from ``cache``."""
-        self._cache = cache
-
-    @property
-    def block_tokens(self) -> int:
-        """How many tokens a block stands for."""
-        return self._cache.block_tokens
-
-    def lease(self, scope: KvScope, tokens: Tokens) -> KvLease[torch.Tensor]:
         """Borrow the longest kept prefix, the owner's or the public one."""
-        own = self._cache.lease(scope, tokens)
+        own = self._lease(scope, tokens)
         if scope.tenant is None:
             return own
-        public = self._cache.lease(replace(scope, tenant=None), tokens)
-        longer, other = (public, own) if _is_longer(public, own) else (own, public)
+        public = self._lease(replace(scope, tenant=None), tokens)
+        is_longer = public.matched_tokens > own.matched_tokens
+        longer, other = (public, own) if is_longer else (own, public)
         other.release()
         return longer
 
@@ -184,9 +148,12 @@ class WithPublic:
             seconds_per_token=seconds_per_token,
         )
 
-
-def _is_longer(one: KvLease[torch.Tensor], other: KvLease[torch.Tensor]) -> bool:
-    return one.matched_tokens > other.matched_tokens
+    def _lease(self, scope: KvScope, tokens: Tokens) -> Lease[torch.Tensor]:
+        with self._lock:  # of two that are first, the second one waits to find it
+            if self._disk is not None and scope not in self._known:
+                self._known.add(scope)
+                self._cache.adopt(scope, self._disk.names(scope.digest()))
+        return self._cache.lease(scope, tokens)
 
 
 def make_cache(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import torch
 
-from stepwell.assembly.torch_cache import WarmCache, WithPublic, make_cache
+from stepwell.assembly.torch_cache import LentCache, make_cache
 from stepwell.assembly.torch_metrics import exposition
 from stepwell.core.clock import SystemClock
-from stepwell.core.kv import TOKEN_BYTES, KvCache, KvScope, Tokens
+from stepwell.core.kv import TOKEN_BYTES, KvScope, Tokens
 from stepwell.engines.torch.answerer import Answerer
 from stepwell.engines.torch.app import App
 from stepwell.engines.torch.engine import Engine
@@ -54,8 +54,7 @@ def put_together(settings: TorchSettings, loaded: Loaded) -> TorchParts:
         StoreUnavailable: The folder for blocks cannot be made or written to.
     """
     cache, disk = make_cache(settings, loaded.model.facts.shape, SystemClock())
-    kept: KvCache[torch.Tensor] = cache if disk is None else WarmCache(cache, disk)
-    engine = Engine(loaded.model, WithPublic(kept), slots=settings.slots)
+    engine = Engine(loaded.model, LentCache(cache, disk), slots=settings.slots)
     facts = loaded.model.facts
     prompter = Prompter(loaded.tokenizer, facts.vocabulary)
     answerer = Answerer(engine, prompter, loaded.tokenizer)

@@ -9,7 +9,8 @@ milliseconds, so only calls that go to it anyway are asked for.
 import asyncio
 import sys
 from array import array
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import orjson
@@ -48,62 +49,91 @@ class Forwards(Protocol):
         ...
 
 
-class VllmTokens:
-    """Implements `TokenSource` by vLLM's ``/tokenize``."""
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A prompt that is tokenized as it is."""
 
-    def __init__(self, server: Forwards, *, timeout_seconds: float) -> None:
-        """Ask ``server``, the root of a vLLM server, and wait no longer than that."""
+    model: object
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A prompt that a template makes."""
+
+    members: Mapping[str, Any]
+    """Those of the request that change it."""
+
+
+Ask = Callable[[Forwards, Text | Conversation, Headers], Awaitable[object]]
+"""Asks a server for the ids of a prompt's tokens; returns what it names."""
+
+
+async def ask_vllm(server: Forwards, prompt: Text | Conversation, headers: Headers) -> object:
+    """Ask vLLM's ``/tokenize``, which takes both."""
+    match prompt:
+        case Text(model, text):
+            asked: Mapping[str, Any] = {"model": model, "prompt": text}
+        case Conversation(members):
+            asked = members
+    return (await _post(server, "tokenize", asked, headers)).get("tokens")
+
+
+async def ask_llama(server: Forwards, prompt: Text | Conversation, headers: Headers) -> object:
+    """Ask llama.cpp's ``/apply-template``, where there is one to apply, and ``/tokenize``."""
+    match prompt:
+        case Text(_, text):
+            content = text
+        case Conversation(members):
+            templated = await _post(server, "apply-template", members, headers)
+            content = _one_text(templated.get("prompt"))
+    asked = {"content": content, "add_special": True, "parse_special": True}
+    return (await _post(server, "tokenize", asked, headers)).get("tokens")
+
+
+class EngineTokens:
+    """Implements `TokenSource` by a server's own routes. Safe for many tasks on one event loop."""
+
+    def __init__(self, server: Forwards, ask: Ask, *, timeout_seconds: float) -> None:
+        """Ask ``server``, the root of an engine, by ``ask``, and wait no longer than that."""
         self._server = server
+        self._ask = ask
         self._timeout_seconds = timeout_seconds
 
     async def tokens(self, call: Call) -> Tokens:
-        """Return the prompt's tokens."""
-        return await _within(self._timeout_seconds, self._read(call))
+        """Return the prompt's tokens.
 
-    async def _read(self, call: Call) -> Tokens:
-        body = _body_of(call)
-        if call.endpoint is Endpoint.CHAT:
-            asked = {name: body[name] for name in _CHAT_FIELDS if name in body}
-        elif (given := _given_ids(body.get("prompt"))) is not None:
-            return given
-        else:
-            asked = {"model": body.get("model"), "prompt": _one_text(body.get("prompt"))}
-        reply = await _post(self._server, "tokenize", asked, call.headers)
-        return _ids(reply.get("tokens"))
-
-
-class LlamaTokens:
-    """Implements `TokenSource` by llama.cpp's ``/apply-template`` and ``/tokenize``."""
-
-    def __init__(self, server: Forwards, *, timeout_seconds: float) -> None:
-        """Ask ``server``, the root of a llama.cpp server, and wait no longer than that."""
-        self._server = server
-        self._timeout_seconds = timeout_seconds
-
-    async def tokens(self, call: Call) -> Tokens:
-        """Return the prompt's tokens."""
-        return await _within(self._timeout_seconds, self._read(call))
-
-    async def _read(self, call: Call) -> Tokens:
-        body = _body_of(call)
-        if call.endpoint is Endpoint.CHAT:
-            asked = {name: body[name] for name in _CHAT_FIELDS if name in body}
-            templated = await _post(self._server, "apply-template", asked, call.headers)
-            text = _one_text(templated.get("prompt"))
-        elif (given := _given_ids(body.get("prompt"))) is not None:
-            return given
-        else:
-            text = _one_text(body.get("prompt"))
-        content = {"content": text, "add_special": True, "parse_special": True}
-        reply = await _post(self._server, "tokenize", content, call.headers)
-        return _ids(reply.get("tokens"))
+        Raises:
+            TokensUnavailable: See `TokenSource`.
+        """
+        prompt = _prompt_of(call)
+        if not isinstance(prompt, Text | Conversation):
+            return prompt
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                return _ids(await self._ask(self._server, prompt, call.headers))
+        except TimeoutError as error:
+            raise TokensUnavailable("the server did not name the tokens in time") from error
+        except (UpstreamError, RequestError, orjson.JSONDecodeError) as error:
+            raise TokensUnavailable(str(error)) from error
 
 
-def _body_of(call: Call) -> Mapping[str, Any]:
+def _prompt_of(call: Call) -> Tokens | Text | Conversation:
+    """Return what a call's prompt is made of; its tokens, where they are given."""
     if call.endpoint is Endpoint.RESPONSES:
         raise NoSinglePrompt("there is no route for the prompts of /responses")
     body = orjson.loads(call.body)
-    return body if isinstance(body, dict) else {}
+    if not isinstance(body, dict):
+        raise NoSinglePrompt("there is no prompt")
+    if call.endpoint is Endpoint.CHAT:
+        return Conversation({name: body[name] for name in _CHAT_FIELDS if name in body})
+    match body.get("prompt"):
+        case [int(), *_] as ids:
+            return _ids(ids)
+        case [[int(), *_] as ids]:
+            return _ids(ids)
+        case prompt:
+            return Text(body.get("model"), _one_text(prompt))
 
 
 def _one_text(prompt: object) -> str:
@@ -112,15 +142,6 @@ def _one_text(prompt: object) -> str:
             return text
         case _:
             raise NoSinglePrompt("there is no single prompt")
-
-
-def _given_ids(prompt: object) -> Tokens | None:
-    """Return a prompt that is a list of tokens already."""
-    match prompt:
-        case [int(), *_] | [[int(), *_]]:
-            return _ids(prompt[0] if isinstance(prompt[0], list) else prompt)
-        case _:
-            return None
 
 
 def _ids(tokens: object) -> Tokens:
@@ -142,17 +163,6 @@ def tokens_of(ids: Sequence[int]) -> Tokens:
     if sys.byteorder == "big":
         packed.byteswap()
     return Tokens(packed.tobytes())
-
-
-async def _within(seconds: float, reading: Coroutine[object, object, Tokens]) -> Tokens:
-    """Return what is read, or turn whatever fails, and what takes too long, into one error."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await reading
-    except TimeoutError as error:
-        raise TokensUnavailable("the server did not name the tokens in time") from error
-    except (UpstreamError, RequestError, orjson.JSONDecodeError) as error:
-        raise TokensUnavailable(str(error)) from error
 
 
 async def _post(

@@ -11,7 +11,7 @@ from stepwell.core.names import Endpoint
 from stepwell.core.ports import Call
 from stepwell.core.steering import TokenSource, TokensUnavailable
 from stepwell.engines.http import HttpUpstream
-from stepwell.engines.token_sources import LlamaTokens, VllmTokens, tokens_of
+from stepwell.engines.token_sources import EngineTokens, ask_llama, ask_vllm, tokens_of
 from stepwell.telemetry.meters import Meters
 from stepwell.testing.fake_prefixes import FakePrefixCache, ids_of
 from stepwell.testing.fake_upstream import FakeUpstream, Script
@@ -37,12 +37,12 @@ async def server() -> AsyncIterator[FakeUpstream]:
         yield upstream
 
 
-@pytest.fixture(params=[VllmTokens, LlamaTokens])
+@pytest.fixture(params=[ask_vllm, ask_llama])
 async def source(
     request: pytest.FixtureRequest, server: FakeUpstream
 ) -> AsyncIterator[TokenSource]:
     root = HttpUpstream("llm", server.base_url.removesuffix("/v1"), identity="i", events=Meters())
-    yield request.param(root, timeout_seconds=0.3)
+    yield EngineTokens(root, request.param, timeout_seconds=0.3)
     await root.aclose()
 
 
