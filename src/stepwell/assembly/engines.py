@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from stepwell.assembly.settings_upstreams import Torch, Upstream
+from stepwell.assembly.settings_upstreams import Upstream
+from stepwell.core.errors import ConfigError
 from stepwell.engines.embedded import MODEL, EmbeddedEngine, EngineBounds, engine_identity
 from stepwell.engines.served_process import EngineAddress
 from stepwell.engines.torch.process import (
@@ -51,7 +53,7 @@ def absent_engines(upstreams: Upstreams, data_dir: Path) -> Mapping[str, EngineA
         if table.kind == "embedded":
             identity, model = engine_identity(data_dir), MODEL
         elif table.kind == "torch":
-            settings = torch_settings(table.torch, data_dir)
+            settings = torch_settings(name, table, data_dir)
             identity, model = torch_identity(settings), settings.model
         else:
             continue
@@ -59,20 +61,27 @@ def absent_engines(upstreams: Upstreams, data_dir: Path) -> Mapping[str, EngineA
     return addresses
 
 
-def torch_settings(table: Torch, data_dir: Path) -> TorchSettings:
+def torch_settings(name: str, upstream: Upstream, data_dir: Path) -> TorchSettings:
     """Return what the torch engine's process must know, without port and key.
 
     Raises:
-        ConfigError: The embedded model is meant, and not installed.
+        ConfigError: The embedded model is meant, and not installed; or no request can reach it.
     """
+    table = upstream.torch
     weights = packaged_weights() if table.weights is None else Path(table.weights)
     model = MODEL if table.weights is None else weights.stem if weights.is_file() else weights.name
+    model = table.model or model
+    if not any(fnmatchcase(model, pattern) for pattern in upstream.models):
+        raise ConfigError(
+            f"upstreams.{name}.models is {list(upstream.models)}; allowed: patterns of {model!r},"
+            f" the name under which it is served (upstreams.{name}.torch.model)."
+        )
     folder = data_dir.resolve() / "torch"
     return TorchSettings(
         weights=str(weights),
-        model=table.model or model,
+        model=model,
         cache=str(folder / "models"),
-        kv_folder=str(folder / "kv"),
+        kv_folder=str(folder / "kv" / name),  # its own, as the bound of bytes is
         dtype=table.dtype,
         threads=table.threads,
         slots=table.slots,
@@ -93,7 +102,7 @@ def _engine(
             saved_in = data_dir.resolve() / "kv" / "llama" if llama.kv_on_disk else None
             return EmbeddedEngine(data_dir=data_dir, report=say, bounds=bounds, saved_in=saved_in)
         case "torch":
-            settings = torch_settings(table.torch, data_dir)
+            settings = torch_settings(name, table, data_dir)
             return TorchEngine(f"torch engine {name}", TORCH_PROCESS, settings, report=say)
         case "openai":
             return None

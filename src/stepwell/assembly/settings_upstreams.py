@@ -15,15 +15,17 @@ from stepwell.assembly.settings_base import (
 )
 from stepwell.keys.canonical import Dialect
 
-ZmqAddress = Annotated[str, Meta(pattern="^(tcp|ipc)://[^ ]+$")]
+ZmqAddress = Annotated[
+    str, Meta(pattern=r"^(tcp://([^ :/\[\]]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}|ipc://[^ ]+)$")
+]
 
 
 class UpstreamPrefix(Table, frozen=True):
     """``[upstreams.NAME.prefix]``: what is done for the prefix cache that the server has."""
 
-    salt: Literal["tenant", "off"] = "tenant"
+    salt: Literal["tenant", "off"] | None = None
     """``tenant``: no tenant shares another's prefixes, or finds them out by timing (vLLM, SGLang).
-    ``off``: all share, system prompts too."""
+    ``off``: all share, system prompts too. Default: ``tenant``, where the server knows salts."""
     block_tokens: Annotated[int, Meta(ge=1, le=1_024)] = 16
     """Tokens of a block: prefixes are reused in whole ones."""
     replica_tokens: Count = 200_000
@@ -132,7 +134,7 @@ class Upstream(Table, frozen=True):
     @property
     def is_salted(self) -> bool:
         """Whether each tenant's requests carry a salt of their own."""
-        return self.protocol in _SALTING and self.prefix.salt == "tenant"
+        return self.protocol in _SALTING and self.prefix.salt != "off"
 
     def __post_init__(self) -> None:
         _check_addresses(self)
@@ -146,6 +148,12 @@ class Upstream(Table, frozen=True):
                 raise ValueError(f"prefix.{name} has {given} addresses for {wanted} replicas")
         if self.prefix.kv_events and self.engine != "vllm":
             raise ValueError('prefix.kv_events goes with engine = "vllm"')
+        if self.prefix.kv_replays and not self.prefix.kv_events:
+            raise ValueError("prefix.kv_replays goes with prefix.kv_events")
+        if self.prefix.salt == "tenant" and self.protocol not in _SALTING:
+            raise ValueError(
+                'prefix.salt = "tenant" goes with engine = "vllm" or "sglang": others know no salts'
+            )
 
 
 def _check_addresses(table: Upstream) -> None:
@@ -158,5 +166,8 @@ def _check_addresses(table: Upstream) -> None:
         raise ValueError("base_url is missing, or replicas")
     if table.base_url is not None and table.replicas:
         raise ValueError("base_url and replicas do not go together")
-    if len(set(table.replicas)) != len(table.replicas):
-        raise ValueError("replicas has an address twice")
+    known: set[str] = set()
+    for url in table.replicas:
+        if (plain := url.rstrip("/").lower()) in known:
+            raise ValueError(f"replicas has {url!r} twice")
+        known.add(plain)

@@ -89,7 +89,7 @@ def steered(
         prompts=Prompts(_token_source(table, Roots(replicas)), failures("tokens")),
         shaping=Shaping(tuple(_shapes(table, salt))),
         listeners=(
-            *_listeners(table, servers, known.residency),
+            *_listeners(table, servers, known.residency, failures("prefix")),
             *_watches(table, servers, known.residency, failures("prefix")),
         ),
     )
@@ -107,7 +107,10 @@ def _knowledge(
 
 
 def _listeners(
-    table: UpstreamTable, servers: Sequence[Replica], residency: Residency
+    table: UpstreamTable,
+    servers: Sequence[Replica],
+    residency: Residency,
+    say: Callable[[str], None],
 ) -> Sequence[Closes]:
     """Listen to the replicas' KV events, where the settings say where they are."""
     if not table.prefix.kv_events:
@@ -117,9 +120,16 @@ def _listeners(
         from stepwell.engines.kv_listener import KvListener  # noqa: PLC0415
     replays = table.prefix.kv_replays or (None,) * len(servers)
     return [
-        KvListener(EventSource(events, replay), partial(residency.told, server.name))
+        KvListener(EventSource(events, replay), partial(residency.told, server.name), say)
         for server, events, replay in zip(servers, table.prefix.kv_events, replays, strict=True)
     ]
+
+
+_BLOCK_TOKENS = range(1, 1_025)
+"""What a server may say its blocks have; as in the settings."""
+
+_MOST_ROOM = 16
+"""Times what the settings assume: what is remembered of a replica is bounded by them."""
 
 
 def _watches(
@@ -132,8 +142,9 @@ def _watches(
 
     def take(replica: ReplicaName, facts: VllmFacts) -> None:
         room = None
-        if facts.room_tokens and facts.block_tokens:
-            room = Room(facts.room_tokens, facts.block_tokens, is_known=True)
+        if facts.room_tokens and (facts.block_tokens or 0) in _BLOCK_TOKENS:
+            most = _MOST_ROOM * table.prefix.replica_tokens
+            room = Room(min(facts.room_tokens, most), facts.block_tokens or 0, is_known=True)
         if facts.started is not None:
             residency.running(replica, facts.started, room)
         if not facts.caches_prefixes:

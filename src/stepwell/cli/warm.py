@@ -65,18 +65,6 @@ def add_parser(commands: Subparsers) -> None:
         help="whose replicas; default: the upstream that serves the model",
     )
     parser.add_argument("--tenant", metavar="NAME", help="whose requests (auth.mode keys)")
-    parser.add_argument(
-        "--pin",
-        type=float,
-        default=0.0,
-        metavar="SECONDS",
-        help='how long it may not be evicted (upstreams of kind = "torch")',
-    )
-    parser.add_argument(
-        "--public",
-        action="store_true",
-        help="all tenants go on from the one copy (such upstreams only)",
-    )
     add_redis_option(parser)
     add_settings_options(parser)
     parser.set_defaults(run=run)
@@ -98,16 +86,12 @@ def _settings(settings: Settings, options: argparse.Namespace) -> Settings:
         return settings
     if options.model is None:
         raise ConfigError("--model is missing: the model's name, as requests give it.")
-    if options.pin < 0:
-        raise ConfigError(f"--pin is {options.pin:g}; allowed: 0 seconds or more.")
     only = WarmPrompt(
         model=options.model,
         system_file=str(options.system.absolute()),
         tools_file=None if options.tools is None else str(options.tools.absolute()),
         upstream=options.upstream_name,
         tenant=options.tenant,
-        pin_seconds=options.pin,
-        public=options.public,
     )
     prefix = msgspec.structs.replace(settings.prefix, warm=(only,))
     return msgspec.structs.replace(settings, prefix=prefix)
@@ -123,6 +107,7 @@ async def _warm_all(settings: Settings) -> int:
     async with offline_house(settings) as house:
         upstreams = followed(house.targets)
         for prompt in standing_prompts(settings, house.secret):
+            _check_reachable(prompt, settings)
             for report in upstreams[prompt.upstream].reports():
                 rows.append([prompt.name, prompt.upstream, report.replica])
                 rows[-1] += await _warm(upstreams, prompt, report, failures)
@@ -130,6 +115,16 @@ async def _warm_all(settings: Settings) -> int:
     for failure in failures:
         print(f"stepwell: {failure}", file=sys.stderr)
     return 1 if failures else 0
+
+
+def _check_reachable(prompt: StandingPrompt, settings: Settings) -> None:
+    """Refuse a model that runs inside the gateway, where no other process has its key."""
+    kind = settings.upstreams[prompt.upstream].kind
+    if kind != "openai":
+        raise ConfigError(
+            f"upstreams.{prompt.upstream} is of kind {kind!r}: it runs in the gateway only, which"
+            " warms it by itself. Put the prompt into [[prefix.warm]]."
+        )
 
 
 async def _warm(

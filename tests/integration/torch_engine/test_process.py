@@ -11,7 +11,7 @@ import pytest
 from support.command import Command, running_command
 
 from stepwell.assembly.engines import TORCH_PROCESS, torch_settings
-from stepwell.assembly.settings_upstreams import Torch
+from stepwell.assembly.settings_upstreams import Torch, Upstream
 from stepwell.core.errors import ConfigError
 from stepwell.engines.torch.loading import load
 from stepwell.engines.torch.process import TorchEngine
@@ -92,7 +92,9 @@ def test_what_is_no_model_is_told_before_a_process_starts(
         tmp_path / "nowhere",
         copied(tiny_folder, tmp_path / "model", without=".safetensors"),
     ):
-        table = torch_settings(Torch(weights=str(folder)), tmp_path)
+        table = torch_settings(
+            "own", Upstream(kind="torch", torch=Torch(weights=str(folder))), tmp_path
+        )
         engine = TorchEngine("torch", TORCH_PROCESS, table, report=print)
         with pytest.raises(ConfigError, match=r"is not a model's folder.*safetensors"):
             engine.start()

@@ -31,7 +31,7 @@ def test_off_is_heard() -> None:
     assert not read_facts(off).caches_prefixes
 
 
-@pytest.mark.parametrize("said", ["None", "", "-1", "1.5", "0", "lots"])
+@pytest.mark.parametrize("said", ["None", "", "-1", "1.5", "0", "lots", "9" * 6_000])
 def test_what_is_no_count(said: str) -> None:
     facts = read_facts(PAGE.replace('"23296"', f'"{said}"'))
     assert facts == VllmFacts(FACTS.started, 32, None)
@@ -41,6 +41,12 @@ def test_what_is_no_count(said: str) -> None:
 def test_any_other_page(page: str) -> None:
     assert read_facts(page).caches_prefixes or "enable_prefix_caching" in page
     assert read_facts("") == VllmFacts()
+
+
+def test_a_page_made_to_be_slow_is_read_at_once() -> None:
+    """Each of these would take hours, were all of it tried from each place."""
+    for slow in ("a" * 1_000_000, 'a="' * 300_000, "a," * 500_000):
+        assert read_facts("vllm:cache_config_info{" + slow + "}\n") == VllmFacts()
 
 
 class Page:

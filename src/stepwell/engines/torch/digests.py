@@ -8,9 +8,18 @@ from stepwell.engines.weights import digest_of
 
 _SETTINGS = "config.json"
 
+_BESIDE = (
+    "chat_template.jinja",
+    "generation_config.json",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+)
+"""What else decides how a request is read; not every model has each."""
+
 
 def weights_digest(folder: Path, cache: Path) -> str:
-    """Return a digest of all weights of a model's folder, and of how they are put together.
+    """Return a digest of a model's folder: weights, how they are put together, how text is read.
 
     Each file's digest is remembered in ``cache``, so that only changed ones are read again.
 
@@ -23,6 +32,9 @@ def weights_digest(folder: Path, cache: Path) -> str:
             f"{folder} is not a model's folder: it needs {_SETTINGS} and weights in *.safetensors"
         )
     digest = hashlib.sha256((folder / _SETTINGS).read_bytes())
+    for path in (folder / name for name in _BESIDE):
+        if path.is_file():
+            digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()};".encode())
     for path in weights:
         remembered = cache / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]}.json"
         digest.update(f"{path.name} {digest_of(path, remembered)};".encode())

@@ -35,6 +35,10 @@ MAX_ADAPTERS = 10_000
 """No server has so many; one that names more lies."""
 
 
+MAX_MEDIA = 8
+"""Places in which a block is held; vLLM has three."""
+
+
 class ToldBlocks:
     """The blocks of one replica, joined by what it calls the one before and by their tokens.
 
@@ -78,7 +82,8 @@ class ToldBlocks:
             self._put(block, (before, tokens, extra), event.medium)
             before = block
         for block in reversed(event.blocks):  # Ends of prompts are forgotten before beginnings.
-            self._places.move_to_end(block)
+            if block in self._places:  # One event may name a block twice, in two places.
+                self._places.move_to_end(block)
         while self._tokens > self._max_tokens:
             self._drop(next(iter(self._places)))
 
@@ -147,7 +152,9 @@ class ToldBlocks:
             self._places[block] = place
             self._tokens += len(place[1]) // TOKEN_BYTES
         if medium is not None:
-            self._media[block] = self._media.get(block, frozenset()) | {medium}
+            media = self._media.get(block, frozenset())
+            if len(media) < MAX_MEDIA:
+                self._media[block] = media | {medium}
 
     def _drop(self, block: BlockHash | None) -> None:
         place = None if block is None else self._places.pop(block, None)

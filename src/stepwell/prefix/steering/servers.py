@@ -10,6 +10,9 @@ from stepwell.core.ports import Headers, Reply, Upstream
 from stepwell.prefix.placement.replicas import Condition, Loads, ReplicaName, ReplicaState
 from stepwell.prefix.steering.health import Health
 
+NOT_READY = frozenset({502, 503})
+"""What a server says that is starting, or a proxy whose server is gone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -129,27 +132,43 @@ class Replicas:
         self.failed(replica)
         self._on_lost(replica.name)
 
-    async def forward(self, request: Request, at: Callable[[Replica], Upstream]) -> Reply:
+    async def forward(self, request: Request) -> Reply:
         """Send a request to the replica that has least to do, or to the next that can be reached.
 
         Raises:
             UpstreamError: As `Upstream.forward`.
         """
         await self.hear()
-        states = [state for state in self.states() if state.condition is Condition.READY]
-        for state in sorted(states, key=lambda state: state.load):
-            replica = self._replicas[state.name]
+        for replica in self._by_load():
             self.tried(replica)
             try:
-                reply = await at(replica).forward(
-                    request.method, request.path, request.query, request.headers, request.body
-                )
+                reply = await _send(request, replica.upstream)
             except UpstreamUnreachable:
                 self.lost(replica)
-            else:
+                continue
+            if reply.status not in NOT_READY:
                 replica.health.worked()
-                return reply
+            return reply
         raise UpstreamUnreachable(f"{self._name} cannot be reached", upstream=self._name)
+
+    async def ask_any(self, request: Request) -> Reply:
+        """Send a request to the own routes of any replica, those on trial last.
+
+        That it answers there says nothing of its answers elsewhere.
+
+        Raises:
+            UpstreamError: As `Upstream.forward`.
+        """
+        for replica in sorted(self._by_load(), key=lambda one: one.health.is_on_trial):
+            try:
+                return await _send(request, replica.root)
+            except UpstreamUnreachable:
+                self.lost(replica)
+        raise UpstreamUnreachable(f"{self._name} cannot be reached", upstream=self._name)
+
+    def _by_load(self) -> list[Replica]:
+        states = [state for state in self.states() if state.condition is Condition.READY]
+        return [self._replicas[one.name] for one in sorted(states, key=lambda one: one.load)]
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -168,5 +187,10 @@ class Roots:
         self, method: str, path: str, query: str, headers: Headers, body: bytes
     ) -> Reply:
         """Send a request; see `Upstream.forward`."""
-        request = Request(method, path, query, headers, body)
-        return await self._replicas.forward(request, lambda replica: replica.root)
+        return await self._replicas.ask_any(Request(method, path, query, headers, body))
+
+
+async def _send(request: Request, server: Upstream) -> Reply:
+    return await server.forward(
+        request.method, request.path, request.query, request.headers, request.body
+    )

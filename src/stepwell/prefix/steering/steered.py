@@ -9,15 +9,13 @@ from stepwell.prefix.placement.replicas import ReplicaName
 from stepwell.prefix.steering.placing import Placement, Placing
 from stepwell.prefix.steering.prompts import Prompts
 from stepwell.prefix.steering.reports import report_on
-from stepwell.prefix.steering.servers import Closes, Replicas, Request
+from stepwell.prefix.steering.servers import NOT_READY, Closes, Replicas, Request
 from stepwell.prefix.steering.shaping import Shaping, hold_body
 from stepwell.wire.tail import Tail
 
 _JSON = ("content-type", "application/json")
 _OK = 200
-_NOT_READY = frozenset({502, 503})
-"""What a server says that is starting, or a proxy whose server is gone."""
-_ANOTHER_MAY = _NOT_READY | {429}
+_ANOTHER_MAY = NOT_READY | {429}
 """What need not be so at another replica, such as too much to do."""
 
 
@@ -129,8 +127,7 @@ class SteeredUpstream:
         Raises:
             UpstreamError: As `send`.
         """
-        request = Request(method, path, query, headers, body)
-        return await self._replicas.forward(request, lambda replica: replica.upstream)
+        return await self._replicas.forward(Request(method, path, query, headers, body))
 
     def reports(self) -> Sequence[ReplicaReport]:
         """Return how each replica is, in the order of the settings."""
@@ -159,7 +156,7 @@ class SteeredUpstream:
         except BaseException:
             placement.ended(None)
             raise
-        if reply.status in _NOT_READY:
+        if reply.status in NOT_READY:
             self._replicas.failed(replica)
         else:
             replica.health.worked()

@@ -151,3 +151,17 @@ def test_partial_last_block_does_not_change_the_size() -> None:
     """A server may tell of a block that is not full; full ones are still found."""
     known = told(stored("ab", 1, 2), stored("c", 3, after=b"b", size=7))
     assert known.matched_tokens(HERE, blocks(1, 2, 3)) == 32
+
+
+def test_an_event_whose_blocks_put_each_other_out() -> None:
+    """One block cannot be in two places; whatever is told of it, nothing is raised."""
+    tokens = Tokens(b"".join(id_.to_bytes(4, "little") for id_ in (0, 7, 2, 7)))
+    known = told(BlocksStored((1, 2, 1, 3), None, tokens, 1))
+    assert known.tokens <= 4
+
+
+def test_places_of_a_block_are_bounded() -> None:
+    known = told(*[stored("a", 1, medium=f"medium {number}") for number in range(100)])
+    assert known.tokens == 16
+    known.remove(b"a", "medium 99")  # beyond the bound: not known to be there
+    assert known.tokens == 16

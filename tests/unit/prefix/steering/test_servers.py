@@ -94,3 +94,22 @@ def test_for_how_long_one_is_left_out() -> None:
     one.clock.seconds += 5
     assert one.replicas.down_seconds(A) == 0
     assert one.replicas.names == ("a",)
+
+
+async def test_what_it_answers_at_its_own_routes_ends_no_trial() -> None:
+    """It says nothing of the operations: the pauses of one that refuses those go on doubling."""
+    refuses = SomeServer("a", lambda call: SomeReply([b"{}"], 503 if call.key else 200))
+    one = steering(refuses, SomeServer("b", well))
+    one.replicas.failed(one.replicas[A])
+    await Roots(one.replicas).forward("POST", "tokenize", "", (), b"{}")
+    assert one.calls == {"a": 0, "b": 1}  # those on trial are asked last
+    assert one.replicas[A].health.is_on_trial
+    one.replicas.failed(one.replicas[A])
+    assert one.replicas[A].health.pause_seconds == 2
+
+
+async def test_a_refusal_is_no_sign_of_health() -> None:
+    one = steering(SomeServer("a", lambda _: SomeReply([b"{}"], 503)))
+    one.replicas.failed(one.replicas[A])
+    await one.upstream.forward(*GET)
+    assert one.replicas[A].health.is_on_trial
