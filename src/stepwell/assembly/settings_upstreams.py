@@ -30,7 +30,7 @@ class UpstreamPrefix(Table, frozen=True):
     """Tokens of a block: prefixes are reused in whole ones."""
     replica_tokens: Count = 200_000
     """Tokens of prompts a replica has room for, until what it reports says otherwise."""
-    token_timeout_seconds: PositiveSeconds = 0.1
+    token_timeout_seconds: PositiveSeconds = 0.25
     """How long the server may take to name a prompt's tokens; else its text stands for them."""
     kv_events: tuple[ZmqAddress, ...] = ()
     """ZMQ addresses where vLLM publishes its KV events, in the order of the replicas:

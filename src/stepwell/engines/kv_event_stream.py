@@ -30,6 +30,10 @@ _MAX_REPLAYED_BATCHES = 100_000
 """Ten times what vLLM keeps: an answer without end is none."""
 
 
+_LONGEST_REPLAY = 15
+"""Times what is waited for one batch: new events wait meanwhile."""
+
+
 @dataclass(frozen=True, slots=True)
 class EventSource:
     """Where a server publishes."""
@@ -151,10 +155,14 @@ class KvEventStream:
             socket.close()
 
     async def _replayed(self, socket: Socket) -> list[Batch]:
+        """Return what is sent again, as far as it comes in time."""
         batches: list[Batch] = []
+        patience_seconds = self._source.replay_timeout_seconds
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _LONGEST_REPLAY * patience_seconds
         with suppress(TimeoutError):
             for _ in range(_MAX_REPLAYED_BATCHES):
-                async with asyncio.timeout(self._source.replay_timeout_seconds):
+                async with asyncio.timeout_at(min(deadline, loop.time() + patience_seconds)):
                     _, *frames = await socket.recv_multipart()
                 if frames[1:2] == [END_OF_REPLAY]:
                     return batches

@@ -16,7 +16,11 @@ _FORKED = (
     "The gateway that made the call was lost, and a second call is answered otherwise; ask again."
 )
 
-_REQUEST_ERROR_TYPES = {401: "authentication_error", 504: "not_cached_error"}
+_REQUEST_ERROR_TYPES = {
+    401: "authentication_error",
+    429: "rate_limit_error",
+    504: "not_cached_error",
+}
 _INTERNAL = {
     "message": "The gateway failed. The request may be tried again.",
     "type": "internal_error",

@@ -194,7 +194,8 @@ def _tidied_prose(text: str) -> str:
 
 def _with_note(content: Any, endpoint: Endpoint, moved: list[Movable]) -> Any:  # noqa: ANN401
     """Return a user message's content with what was moved behind it."""
-    note = f"[From the system prompt: {'. '.join(place.said for place in moved)}.]"
+    said = ". ".join(place.said.rstrip(".。") for place in moved)
+    note = f"[From the system prompt: {said}.]"
     if isinstance(content, str):
         return f"{content}\n\n{note}"
     kind = "input_text" if endpoint is Endpoint.RESPONSES else "text"
