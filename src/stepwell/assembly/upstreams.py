@@ -63,7 +63,7 @@ def _target(name: str, table: UpstreamTable, plan: Plan, around: Surroundings) -
     upstream: Upstream
     if wants_steering(table) or name in warmed_upstreams(plan.settings):
         replicas = [
-            Replica(ReplicaName(replica), make(url), make_root(_root(url)))
+            Replica(ReplicaName(replica), make(url), make_root(root_of(url)))
             for replica, url in _named(server.base_urls).items()
         ]
         upstream = steered(name, identity, table, replicas, plan.secret, around)
@@ -118,6 +118,6 @@ def _named(base_urls: tuple[str, ...]) -> Mapping[str, str]:
     return named if len(named) == len(base_urls) else {url: url for url in base_urls}
 
 
-def _root(base_url: str) -> str:
+def root_of(base_url: str) -> str:
     """Return where a server's own routes are, those that are not OpenAI's."""
     return base_url.rstrip("/").removesuffix("/v1")

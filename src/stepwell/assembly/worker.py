@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from stepwell.assembly.authentication import make_authenticator
+from stepwell.assembly.engine_pages import EnginePages
 from stepwell.assembly.environment import secret_from
 from stepwell.assembly.house import LEDGER_FILE, House, Plan, build_house
 from stepwell.assembly.upstreams import http_targets
@@ -55,7 +56,8 @@ class Worker:
         await receive()
         try:
             self._house = await build_house(self._plan, http_targets)
-            gateway = self._gateway = Gateway(_parts(self._house, self.drain))
+            pages = EnginePages(self._plan)
+            gateway = self._gateway = Gateway(_parts(self._house, self.drain, pages))
             self._house.gauges.watch(catalogue.IN_FLIGHT, lambda: gateway.in_flight)
             self._house.start_posting()
             warming = _start_warm_up(self._house)
@@ -67,6 +69,7 @@ class Worker:
             await receive()
         if warming is not None:
             await warming.aclose()
+        await pages.aclose()
         await self._house.aclose()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -96,7 +99,7 @@ def _when_orphaned(stop: Callable[[], None]) -> Iterator[None]:
         loop.remove_reader(parent.sentinel)
 
 
-def _parts(house: House, drain: Drain) -> Parts:
+def _parts(house: House, drain: Drain, pages: EnginePages) -> Parts:
     server = house.plan.settings.server
     admin_token = None
     if server.admin_token_env is not None:
@@ -107,7 +110,8 @@ def _parts(house: House, drain: Drain) -> Parts:
         raise ConfigError("data_dir is missing; a gateway needs one.")
 
     async def read_metrics(accept: str) -> Page:
-        return await to_thread(render_metrics, await ledger.read(), accept)
+        beside = await pages.read()
+        return await to_thread(render_metrics, await ledger.read(), accept, beside)
 
     async def read_statement() -> bytes:
         await ledger.flush()

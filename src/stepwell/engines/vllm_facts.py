@@ -5,13 +5,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stepwell.core.errors import RequestError, UpstreamError
+from stepwell.engines.own_page import metrics_page
 from stepwell.engines.token_sources import Forwards
 
 EVERY_SECONDS = 15.0
 """A page takes the server milliseconds; a restart is heard of by other signs, too."""
-
-MAX_PAGE_BYTES = 4 << 20
 
 _STARTED = re.compile(r"^process_start_time_seconds (\S+)$", re.MULTILINE)
 _CONFIG = re.compile(r"^vllm:cache_config_info\{(.*)\}", re.MULTILINE)
@@ -21,8 +19,6 @@ _MAX_CONFIG = 16_384
 """Characters of the line that tells of the cache; vLLM's has some 1,200."""
 
 _MAX_DIGITS = 12
-
-_OK = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +73,7 @@ class VllmWatch:
 
     async def _watch(self, take: Callable[[VllmFacts], None]) -> None:
         while True:
-            page = await self._page()
+            page = await metrics_page(self._server, timeout_seconds=EVERY_SECONDS)
             if page is not None:
                 take(read_facts(page))
             await asyncio.sleep(EVERY_SECONDS)
-
-    async def _page(self) -> str | None:
-        """Return the page; ``None`` if it is not to be had just now."""
-        try:
-            reply = await self._server.forward("GET", "metrics", "", (), b"")
-        except (UpstreamError, RequestError):
-            return None
-        page = bytearray()
-        try:
-            async for chunk in reply.chunks():
-                page += chunk
-                if len(page) > MAX_PAGE_BYTES:
-                    return None
-        except UpstreamError:
-            return None
-        finally:
-            await reply.aclose()
-        return page.decode(errors="replace") if reply.status == _OK else None

@@ -1,7 +1,7 @@
 """The metrics page, in the text formats of Prometheus and OpenMetrics."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -13,6 +13,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from stepwell.telemetry.catalogue import CATALOGUE, Kind, Metric
@@ -20,6 +21,8 @@ from stepwell.telemetry.series import Reading, Series, Values
 
 PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS_TEXT = openmetrics.CONTENT_TYPE_LATEST
+
+_NO_PAGES: Mapping[str, str] = {}
 
 _ByMetric = dict[str, list[tuple[Series, float]]]
 
@@ -32,7 +35,9 @@ class Page:
     content_type: str
 
 
-def render_metrics(reading: Reading, accept: str = "") -> Page:
+def render_metrics(
+    reading: Reading, accept: str = "", beside: Mapping[str, str] = _NO_PAGES
+) -> Page:
     """Render ``reading``; metrics without a series yet have their help and type.
 
     Costs some 10 us a line: for a large page call it outside the event loop.
@@ -40,9 +45,12 @@ def render_metrics(reading: Reading, accept: str = "") -> Page:
     Args:
         reading: From `LedgerWriter.read`, or from meters and gauges directly.
         accept: The request's ``Accept`` header. A client that names OpenMetrics gets it.
+        beside: Pages of engines that run here, in Prometheus's format, by the names of the
+            upstreams: their series are shown with a label ``upstream``.
     """
     registry = CollectorRegistry()
     registry.register(_ReadingCollector(reading))
+    registry.register(_Beside(beside))
     if "application/openmetrics-text" in accept.lower():
         body = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
         return Page(body, OPENMETRICS_TEXT)
@@ -65,6 +73,32 @@ class _ReadingCollector(Collector):
                     yield _gauge(metric, gauges)
                 case Kind.HISTOGRAM:
                     yield _histogram(metric, counters)
+
+
+class _Beside(Collector):
+    def __init__(self, pages: Mapping[str, str]) -> None:
+        self._pages = pages
+
+    def collect(self) -> Iterator[Family]:
+        """Yield the pages' metrics, those of one name together."""
+        families: dict[str, Family] = {}
+        for upstream, page in self._pages.items():
+            for one in _readable(page):
+                family = families.setdefault(
+                    one.name, Family(one.name, one.documentation, one.type)
+                )
+                for sample in one.samples:
+                    labels = {"upstream": upstream, **sample.labels}
+                    family.add_sample(sample.name, labels, sample.value)
+        yield from families.values()
+
+
+def _readable(page: str) -> list[Family]:
+    """Return what a page says; nothing, where that cannot be read."""
+    try:
+        return list(text_string_to_metric_families(page))
+    except ValueError:
+        return []
 
 
 def _by_metric(values: Values) -> _ByMetric:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,8 @@ async def test_gateway_serves_it_and_a_restart_goes_on_warm(
         warm = await cached_tokens(gateway, "second")
         assert warm >= 300
         assert await cached_tokens(gateway, "third", key="other") == 0
+        page = (await gateway.get("/metrics")).body.decode()
+        assert re.search(r'^stepwell_kv_hit_tokens_total\{[^}]*upstream="own"', page, re.MULTILINE)
     async with running_command(tmp_path, settings(tiny_folder)) as gateway:
         assert await cached_tokens(gateway, "fourth") == warm
         kill_engine(gateway.process.pid)

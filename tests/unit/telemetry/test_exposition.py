@@ -132,3 +132,31 @@ def test_promtool_has_no_complaint(reading: Reading) -> None:
         check=False,
     )
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, b"")
+
+
+ENGINE_PAGE = """\
+# HELP stepwell_kv_bytes Of KV blocks on a shelf.
+# TYPE stepwell_kv_bytes gauge
+stepwell_kv_bytes{shelf="exact"} 4096.0
+# HELP stepwell_kv_lost_blocks_total Damaged or gone.
+# TYPE stepwell_kv_lost_blocks_total counter
+stepwell_kv_lost_blocks_total 3.0
+"""
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text"])
+def test_engines_that_run_here_are_shown_beside(reading: Reading, accept: str) -> None:
+    """Each under the name of its upstream; one whose page cannot be read is left out."""
+    pages = {"own": ENGINE_PAGE, "other": ENGINE_PAGE, "odd": "<html>{{{"}
+    page = render_metrics(reading, accept, pages)
+    parse = parse_openmetrics if accept else parse_text
+    samples = {
+        (sample.name, sample.labels.get("upstream")): sample
+        for family in parse(page.body.decode())
+        for sample in family.samples
+        if sample.name.startswith("stepwell_kv")
+    }
+    assert {upstream for _, upstream in samples} == {"own", "other"}
+    assert samples["stepwell_kv_lost_blocks_total", "own"].value == 3
+    assert samples["stepwell_kv_bytes", "other"].labels["shelf"] == "exact"
+    assert samples["stepwell_kv_bytes", "other"].value == 4096
