@@ -23,6 +23,9 @@ from stepwell.testing.fake_upstream import FakeUpstream, Script
 
 CLIENTS = 8
 
+LOOKS_EVERY_SECONDS = 1.0
+"""HAProxy, as `deploy/compose/haproxy.cfg` says."""
+
 
 @dataclass
 class Balancer:
@@ -173,6 +176,8 @@ async def test_a_rolling_restart_under_load_loses_nothing(
             assert await running[number].ended() == 0
             running[number] = await start(stack, number, 1)
             await until(lambda: len(balancer.ready) == len(ports))
+            # The one who chooses must have seen it, too, before the next one leaves.
+            await asyncio.sleep(0 if balancer.other is None else 2 * LOOKS_EVERY_SECONDS)
             assert seen.total() > before
         stop.set()
         await asyncio.gather(*clients)
