@@ -19,7 +19,8 @@ from stepwell.cli.options import (
 )
 from stepwell.core.errors import ConfigError, RequestError, UpstreamError
 from stepwell.core.steering import ReplicaReport, SupportsReplicas
-from stepwell.pipeline.warm_up import Refused, StandingPrompt, read_once
+from stepwell.pipeline.short_reply import Refused
+from stepwell.pipeline.warm_up import StandingPrompt, read_once
 from stepwell.telemetry.tables import table
 
 _DESCRIPTION = """\

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Usage
-from stepwell.core.errors import RequestError, StepwellError, UpstreamError
+from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.events import Degraded, WarmedUp
 from stepwell.core.ports import Call, EventSink
 from stepwell.core.steering import Hold, ReplicaReport, SupportsReplicas
-from stepwell.wire.tail import Tail
+from stepwell.pipeline.short_reply import Refused, usage_of
 
 LOOK_SECONDS = 1.0
 """How often it is looked whether something is due."""
@@ -23,16 +23,8 @@ LOOK_SECONDS = 1.0
 FIRST_RETRY_SECONDS = 5.0
 LONGEST_RETRY_SECONDS = 60.0
 
-MAX_REPLY_BYTES = 1 << 20
-"""Of an answer of one token. A server that writes on is left."""
-
-_OK = 200
 _READY = "ready"
 _NEVER = float("inf")
-
-
-class Refused(StepwellError):
-    """A replica answered a warm-up with something else than an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +61,7 @@ async def read_once(upstream: SupportsReplicas, replica: str, prompt: StandingPr
         reply = await upstream.send_to(replica, prompt.call)
     else:
         reply = await upstream.hold_at(replica, prompt.call, prompt.hold)
-    tail, size = Tail(), 0
-    try:
-        async for chunk in reply.chunks():
-            tail.feed(chunk)
-            size += len(chunk)
-            if size > MAX_REPLY_BYTES:
-                raise Refused(f"{replica} answered with more than was asked for")
-        if reply.status != _OK:
-            raise Refused(f"{replica} answered {reply.status}")
-    finally:
-        await reply.aclose()
-    return tail.usage() or Usage()
+    return await usage_of(reply, replica)
 
 
 @dataclass(slots=True)

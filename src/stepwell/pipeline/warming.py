@@ -8,20 +8,18 @@ when it has nothing else to do. Nobody waits for that, and nothing of it fails a
 import asyncio
 import math
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 
 from stepwell.core.clock import Clock
-from stepwell.core.entry import Entry, Usage
+from stepwell.core.entry import Entry
 from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.events import NotWarmed, Warmed
 from stepwell.core.names import CacheKey, Endpoint
 from stepwell.core.ports import Call, EventSink
 from stepwell.pipeline.question import Ask, Question
+from stepwell.pipeline.short_reply import Refused, usage_of
 from stepwell.policy.spending import Spending
 from stepwell.wire.next_turn import next_turn
-from stepwell.wire.tail import Tail
 
 BYTES_PER_TOKEN = 4
 """About, of English; what a call will cost is told by its size before it is made."""
@@ -127,10 +125,9 @@ class Warming:
         if not self._spending[name].take(tokens, self._clock.monotonic()):
             self._events.emit(NotWarmed(name, "over-budget"))
             return
-        usage = None
-        with suppress(UpstreamError, RequestError):  # The upstream has counted it.
-            usage = await self._send(ask, call)
-        if usage is None:
+        try:
+            usage = await usage_of(await ask.upstream.send(call), name)
+        except (UpstreamError, RequestError, Refused):  # The upstream has counted it.
             self._events.emit(NotWarmed(name, "failed"))
         else:
             self._note_read(ask.question.key)
@@ -151,13 +148,3 @@ class Warming:
             if was_idle and not self._in_flight(name):
                 return True
         return False
-
-    async def _send(self, ask: Ask, call: Call) -> Usage | None:
-        reply = await ask.upstream.send(call)
-        tail = Tail()
-        try:
-            async for chunk in reply.chunks():
-                tail.feed(chunk)
-        finally:
-            await reply.aclose()
-        return (tail.usage() or Usage()) if reply.status == HTTPStatus.OK else None

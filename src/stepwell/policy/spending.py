@@ -1,6 +1,6 @@
 """How much of something may be spent in a minute."""
 
-MINUTE_SECONDS = 60.0
+from stepwell.policy.allowance import MINUTE_SECONDS
 
 
 class Spending:

@@ -12,11 +12,10 @@ from stepwell.core.events import Degraded, Event, WarmedUp
 from stepwell.core.names import Endpoint
 from stepwell.core.ports import Call, Headers
 from stepwell.core.steering import Agreed, Hold, ReplicaReport, Wanted
+from stepwell.pipeline.short_reply import MAX_REPLY_BYTES, Refused
 from stepwell.pipeline.warm_up import (
     FIRST_RETRY_SECONDS,
     LONGEST_RETRY_SECONDS,
-    MAX_REPLY_BYTES,
-    Refused,
     StandingPrompt,
     WarmUp,
     read_once,

@@ -57,7 +57,7 @@ def _convert(gguf: Path, folder: Path) -> None:
             gguf.parent, dtype=torch.float32, trust_remote_code=False, **given
         )
         tokenizer = AutoTokenizer.from_pretrained(gguf.parent, trust_remote_code=False, **given)
-    except (ValueError, KeyError, NotImplementedError, RuntimeError) as error:
+    except (ValueError, KeyError, RuntimeError) as error:
         raise ConfigError(f"{gguf} is not a model that can be converted: {error}") from error
     # They are floats now; with these marks, transformers would refuse to write them.
     network.hf_quantizer = None
