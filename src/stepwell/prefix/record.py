@@ -1,5 +1,6 @@
 """What the cache knows of a block: where it stands, who follows it, how it is used."""
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -96,6 +97,6 @@ def level_of(record: Record) -> Level:
     return record.level
 
 
-def _note_run(run: Run[Record], records: "object") -> None:
-    for record in records:  # type: ignore[attr-defined]
+def _note_run(run: Run[Record], records: Sequence[Record]) -> None:
+    for record in records:
         record.run = run

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
-from stepwell.core.kv import KvScope, block_id
+from stepwell.core.kv import TOKEN_BYTES, KvScope, block_id
 from stepwell.prefix.budget import Budget, Victim
 from stepwell.prefix.figures import Counts, EvictionReason
 from stepwell.prefix.policies import Policy
@@ -217,7 +217,7 @@ class Stock:
             before = record.parent.id
         if run is None:
             raise ValueError("a block that is gone has no name")
-        step = self._block_tokens * 4
+        step = self._block_tokens * TOKEN_BYTES
         start = run.payloads.index(record) * step
         tokens = run.edge[start : start + step]
         return BlockName(record.root.digest, record.id or block_id(before, tokens), before, tokens)

@@ -48,10 +48,10 @@ class Prompts:
         if isinstance(key, str):
             owner = call.namespace or b""
             session = blake2b(key.encode(), key=owner, digest_size=_SESSION_BYTES).digest()
-        tokens, is_exact = await self._tokens(call)
+        tokens, is_exact = await self._tokens(call, body)
         return Prompt(model if isinstance(model, str) else "", tokens, is_exact, session)
 
-    async def _tokens(self, call: Call) -> tuple[Tokens, bool]:
+    async def _tokens(self, call: Call, body: object) -> tuple[Tokens, bool]:
         if self._source is not None:
             try:
                 return await self._source.tokens(call), True
@@ -60,4 +60,4 @@ class Prompts:
             except TokensUnavailable as error:
                 if self._on_failure is not None:
                     self._on_failure(str(error))
-        return text_tokens(call), False
+        return text_tokens(call.endpoint, body), False

@@ -6,7 +6,7 @@ import pytest
 from support.steering import ALICE, NamedTokens, asking, call
 
 from stepwell.core.kv import Tokens
-from stepwell.core.names import Namespace
+from stepwell.core.names import Endpoint, Namespace
 from stepwell.core.ports import Call
 from stepwell.core.steering import TokensUnavailable
 from stepwell.prefix.steering.prompts import Prompts
@@ -30,7 +30,7 @@ async def test_the_servers_tokens_where_they_can_be_had() -> None:
 @pytest.mark.parametrize("prompts", [Prompts(), Prompts(NoTokens())])
 async def test_else_the_text(prompts: Prompts) -> None:
     prompt = await prompts.read(call(HELLO))
-    assert (prompt.tokens, prompt.is_exact) == (text_tokens(call(HELLO)), False)
+    assert (prompt.tokens, prompt.is_exact) == (text_tokens(Endpoint.CHAT, HELLO), False)
 
 
 async def test_a_session_is_its_tenants() -> None:

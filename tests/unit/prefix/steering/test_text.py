@@ -6,14 +6,13 @@ import orjson
 import pytest
 
 from stepwell.core.names import Endpoint
-from stepwell.core.ports import Call
 from stepwell.prefix.steering.text import text_tokens
 
 SYSTEM = {"role": "system", "content": "You answer briefly. " * 20}
 
 
 def tokens(endpoint: Endpoint = Endpoint.CHAT, **body: Any) -> bytes:
-    return text_tokens(Call(endpoint, orjson.dumps(body), ()))
+    return text_tokens(endpoint, body)
 
 
 def shared(one: bytes, other: bytes) -> int:
@@ -64,4 +63,4 @@ def test_whole_tokens_of_anything(endpoint: Endpoint, body: dict[str, Any]) -> N
 
 
 def test_what_is_no_object_has_none() -> None:
-    assert text_tokens(Call(Endpoint.CHAT, b"[1]", ())) == b""
+    assert text_tokens(Endpoint.CHAT, [1]) == b""
