@@ -224,7 +224,7 @@ def evictions(
 
     Stepwell's: what keeping new prompts costs more in a full cache than in one with room.
     """
-    rounds, prompts, blocks = 5, 10, 64
+    rounds, prompts, blocks = 25, 10, 64
     choice = random.Random(leaves)
 
     def text(tokens: int) -> list[int]:
