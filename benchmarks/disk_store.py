@@ -27,9 +27,11 @@ from stepwell.core.entry import Entry
 from stepwell.core.events import Event
 from stepwell.core.names import CacheKey
 from stepwell.stores.disk import entries
+from stepwell.stores.disk.announced import Announced
 from stepwell.stores.disk.database import Database
 from stepwell.stores.disk.files import Files
 from stepwell.stores.disk.generation import Generation
+from stepwell.stores.disk.schema import TABLES
 from stepwell.stores.disk.store import DiskStore
 from stepwell.stores.record import decode, encode
 from stepwell.testing.entries import make_entry, make_key
@@ -201,7 +203,8 @@ async def run(directory: Path, *, rounds: int, count: int) -> list[dict[str, obj
         store_directory, max_bytes=2**30, clock=clock, events=Ignored(), timeout_seconds=30.0
     )
     files = Files(store_directory)
-    database = Database(files, Generation(files.generation), clock)
+    generation = Generation(files.generation)
+    database = Database(files, TABLES, clock, beside=Announced(generation))
     bench = Bench(store, database, Bare(directory / "bare.sqlite"), stored=count * 4)
     await bench.fill()
     cases = bench.cases()
@@ -210,7 +213,7 @@ async def run(directory: Path, *, rounds: int, count: int) -> list[dict[str, obj
             await case.measure(count)
     bench.bare.close()
     database.close()
-    database.generation.close()
+    generation.close()
     await store.aclose()
     return rows(cases)
 

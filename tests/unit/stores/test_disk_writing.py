@@ -8,10 +8,12 @@ import pytest
 
 from stepwell.core.clock import SystemClock
 from stepwell.core.errors import StoreError
+from stepwell.stores.disk.announced import Announced
 from stepwell.stores.disk.database import Database
 from stepwell.stores.disk.files import Files
 from stepwell.stores.disk.generation import Generation
 from stepwell.stores.disk.jobs import Job
+from stepwell.stores.disk.schema import TABLES
 from stepwell.stores.disk.writing import Write, Writing
 
 NORMAL, FULL = 1, 2
@@ -24,7 +26,8 @@ def writing(tmp_path: Path) -> Iterator[Writing]:
     files.make_directory()
     generation = Generation(files.generation)
     clock = SystemClock()
-    writing = Writing(Database(files, generation, clock), clock, max_bytes=1 << 20)
+    database = Database(files, TABLES, clock, beside=Announced(generation))
+    writing = Writing(database, generation, clock, max_bytes=1 << 20)
     yield writing
     writing.close()
     generation.close()

@@ -3,28 +3,75 @@
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from stepwell.core.clock import Clock
 from stepwell.core.events import Degraded, Event
-from stepwell.core.names import Position
-from stepwell.stores.disk import log, schema
 from stepwell.stores.disk.faults import as_store_error, is_damage
 from stepwell.stores.disk.files import Files, Identity, identity
-from stepwell.stores.disk.generation import Generation
+from stepwell.stores.disk.opening import Tables, connect
 
 T = TypeVar("T")
+
+
+class Companion(Protocol):
+    """What stands beside a file, and must agree with it. Called under `Files.exclusive`."""
+
+    def follow(self) -> None:
+        """The file is about to be opened. Raises `OSError`."""
+        ...
+
+    def align(self, connection: sqlite3.Connection) -> None:
+        """It was opened: make both agree. Raises as `Database.run`."""
+        ...
+
+    def lost(self) -> None:
+        """It was found damaged, and moved aside. Raises `OSError`."""
+        ...
+
+
+class Alone:
+    """A file with nothing beside it."""
+
+    def follow(self) -> None:
+        """Do nothing."""
+
+    def align(self, connection: sqlite3.Connection) -> None:
+        """Do nothing."""
+
+    def lost(self) -> None:
+        """Do nothing."""
 
 
 class Database:
     """A connection that is opened when it is needed, and again when its name means another file.
 
-    Every call and the making of it belong to one thread; `Files` and `Generation` are shared.
+    Every call and the making of it belong to one thread; `Files` and what stands beside the file
+    are shared.
     """
 
-    def __init__(self, files: Files, generation: Generation, clock: Clock) -> None:
+    def __init__(
+        self,
+        files: Files,
+        tables: Tables,
+        clock: Clock,
+        *,
+        beside: Companion,
+        component: str = "store.disk",
+    ) -> None:
+        """Do nothing until something is asked.
+
+        Args:
+            files: Where.
+            tables: What the file holds.
+            clock: Stamps the names of files that are moved aside.
+            beside: What must agree with the file.
+            component: What failed, in events.
+        """
         self.files = files
-        self.generation = generation
+        self._tables = tables
+        self._beside = beside
+        self._component = component
         self._events: list[Event] = []
         self._failing = False
         self._clock = clock
@@ -54,7 +101,7 @@ class Database:
         except Exception as error:  # noqa: BLE001  (whatever it is, it becomes the event)
             if not self._failing:
                 told = as_store_error(error, self.files.directory)
-                self._events.append(Degraded("store.disk", str(told)))
+                self._events.append(Degraded(self._component, str(told)))
             self._failing = True
 
     def tell(self, events: Iterable[Event]) -> None:
@@ -87,16 +134,16 @@ class Database:
             return connection
         self.close()
         self.files.make_directory()
-        self.generation.follow()
         with self.files.exclusive():
+            self._beside.follow()
             return self._open()
 
     def _open(self) -> sqlite3.Connection:
         self.files.make_database()
         self._identity = identity(self.files.database)
-        connection = schema.connect(self.files.database)
+        connection = connect(self.files.database, self._tables)
         try:
-            self._align(connection)
+            self._beside.align(connection)
         except BaseException:
             connection.close()
             raise
@@ -104,31 +151,14 @@ class Database:
         self._connection = connection
         return connection
 
-    def _align(self, connection: sqlite3.Connection) -> None:
-        """Make table and generation agree.
-
-        Table ahead: a process died between commit and raise. Generation ahead: this file is
-        the successor of a lost one, or lost its last commits in a power cut. What was said in
-        them is unknown, so everybody must be told `Lost`: go on above all that was ever read.
-        """
-        # In this order: what was announced before the table is read must be found in it.
-        announced = self.generation.current()
-        last = log.last_position(connection)
-        if announced > last:
-            with schema.transaction(connection, write=True):
-                last = Position(announced + 1)
-                log.restart(connection, last)
-        self.generation.raise_to(last)
-
     def _replace(self, error: Exception) -> None:
         """Move the file aside, unless another process was faster, and tell of it."""
         with self.files.exclusive():
             if identity(self.files.database) == self._identity:
                 self.files.move_aside(int(self._clock.now()))
-                # Even if no change was ever announced: some may have been made.
-                self.generation.raise_to(self.generation.current() + 1)
+                self._beside.lost()
                 told = f"damaged, moved aside and started empty: {error}"
-                self._events.append(Degraded("store.disk", told))
+                self._events.append(Degraded(self._component, told))
             # Renamed first: closing the only connection would delete the WAL by its name.
             if self._connection is not None:
                 self._connection.close()

@@ -14,6 +14,9 @@ SCHEMA_VERSION = 2
 package that run side by side then share no file in which one cannot read the other's. Where they
 do share one, the older takes the newer's records for damaged: a miss, and they are made anew."""
 
+ENTRIES = f"entries-v{SCHEMA_VERSION}"
+"""What the files of entries and their feed are called."""
+
 KEPT_CORRUPT = 2
 """How many broken files are kept for whoever wants to know what happened."""
 
@@ -31,7 +34,7 @@ def identity(path: Path) -> Identity | None:
 
 
 class Files:
-    """Paths of one store.
+    """Paths of one store: a database, what SQLite puts beside it, and a lock.
 
     SQLite must never see its file renamed while it opens or closes it: it reaches the WAL by
     name, and would open, or delete, the WAL of the successor. So opening, closing and moving
@@ -41,12 +44,13 @@ class Files:
     that SQLite holds on it in this process (https://sqlite.org/howtocorrupt.html, 2.2).
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, name: str = ENTRIES) -> None:
         self.directory = directory
-        self.database = directory / f"entries-v{SCHEMA_VERSION}.sqlite"
+        self.database = directory / f"{name}.sqlite"
         self.wal = directory / f"{self.database.name}-wal"
-        self.generation = directory / f"entries-v{SCHEMA_VERSION}.generation"
-        self._lock = directory / f"entries-v{SCHEMA_VERSION}.lock"
+        self.generation = directory / f"{name}.generation"
+        """Where there is a feed."""
+        self._lock = directory / f"{name}.lock"
 
     def make_directory(self) -> None:
         """Make the directory, for this user only, if it is not there.

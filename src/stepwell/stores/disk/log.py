@@ -9,7 +9,8 @@ from stepwell.core.errors import CorruptEntry, StoreFull
 from stepwell.core.judgement import Judgement, Verdict
 from stepwell.core.names import EVERYONE, CacheKey, Namespace, Position
 from stepwell.stores.disk.faults import Damaged
-from stepwell.stores.disk.schema import read_meta, transaction
+from stepwell.stores.disk.opening import transaction
+from stepwell.stores.disk.schema import read_meta
 from stepwell.stores.messages import (
     invalidated_message,
     judged_message,

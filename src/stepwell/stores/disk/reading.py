@@ -7,14 +7,16 @@ from stepwell.core.events import Event
 from stepwell.stores.disk import log
 from stepwell.stores.disk.database import Database
 from stepwell.stores.disk.faults import as_store_error
+from stepwell.stores.disk.generation import Generation
 from stepwell.stores.disk.jobs import Job
 
 
 class Reading:
     """Handler of the reading thread; its jobs take a connection and change nothing."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, generation: Generation) -> None:
         self._database = database
+        self._generation = generation
 
     def handle(self, jobs: Sequence[Job[sqlite3.Connection]]) -> None:
         """Do the reads whose caller still waits."""
@@ -39,5 +41,5 @@ class Reading:
 
     def _announce(self, connection: sqlite3.Connection) -> None:
         position = log.last_position(connection)
-        if position > self._database.generation.current():
-            self._database.generation.raise_to(position)
+        if position > self._generation.current():
+            self._generation.raise_to(position)

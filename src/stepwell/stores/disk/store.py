@@ -17,12 +17,14 @@ from stepwell.core.judgement import Judgement
 from stepwell.core.names import Arrival, CacheKey, Namespace, Position, Tier
 from stepwell.core.ports import EventSink
 from stepwell.stores.disk import entries, log
+from stepwell.stores.disk.announced import Announced
 from stepwell.stores.disk.database import Database
 from stepwell.stores.disk.faults import as_store_error
 from stepwell.stores.disk.files import Files
 from stepwell.stores.disk.generation import Generation
 from stepwell.stores.disk.jobs import Bounds, Lane
 from stepwell.stores.disk.reading import Reading
+from stepwell.stores.disk.schema import TABLES
 from stepwell.stores.disk.writing import Write, Writing
 
 T = TypeVar("T")
@@ -85,9 +87,10 @@ class DiskStore:
         self._one_reader = asyncio.Lock()
         self._touched: Counter[CacheKey] = Counter()
         self._touching: asyncio.Task[None] | None = None
+        database = partial(Database, files, TABLES, clock, beside=Announced(generation))
         self._reads = Lane(
             "disk store reads",
-            Reading(Database(files, generation, clock)),
+            Reading(database(), generation),
             bounds=READ_BOUNDS,
             clock=clock,
             events=events,
@@ -95,7 +98,7 @@ class DiskStore:
         )
         self._writes = Lane(
             "disk store writes",
-            Writing(Database(files, generation, clock), clock, max_bytes=max_bytes),
+            Writing(database(), generation, clock, max_bytes=max_bytes),
             bounds=WRITE_BOUNDS,
             clock=clock,
             events=events,

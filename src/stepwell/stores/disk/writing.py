@@ -10,8 +10,10 @@ from stepwell.core.names import Tier
 from stepwell.stores.disk import entries, log
 from stepwell.stores.disk.database import Database
 from stepwell.stores.disk.faults import as_store_error, concerns_one_call
+from stepwell.stores.disk.generation import Generation
 from stepwell.stores.disk.jobs import Job
-from stepwell.stores.disk.schema import PAGE_BYTES, read_meta, transaction
+from stepwell.stores.disk.opening import PAGE_BYTES, transaction
+from stepwell.stores.disk.schema import read_meta
 
 FILE_FACTOR = 2
 FILE_ALLOWANCE_BYTES = 16 * 2**20
@@ -46,8 +48,11 @@ class Write:
 class Writing:
     """Handler of the writing thread; its jobs change the file through a `Write`."""
 
-    def __init__(self, database: Database, clock: Clock, *, max_bytes: int) -> None:
+    def __init__(
+        self, database: Database, generation: Generation, clock: Clock, *, max_bytes: int
+    ) -> None:
         self._database = database
+        self._generation = generation
         self._clock = clock
         self._max_bytes = max_bytes
         self._flushing: sqlite3.Connection | None = None
@@ -97,8 +102,8 @@ class Writing:
                 job.result = job.work(write)
             self._make_room(write)
             position = log.last_position(connection)
-        if position > self._database.generation.current():
-            self._database.generation.raise_to(position)
+        if position > self._generation.current():
+            self._generation.raise_to(position)
         return write.events
 
     def _set_flushing(self, connection: sqlite3.Connection, on: bool) -> None:  # noqa: FBT001
