@@ -105,13 +105,19 @@ class EmbeddingStore(Protocol):
         """Return what it has of ``digests``, in one or few round trips."""
         ...
 
-    async def put(self, version: str, items: Sequence[Item], deletions: Deletions) -> None:
+    async def put(
+        self, version: str, items: Sequence[Item], deletions: Deletions
+    ) -> Collection[ContentDigest]:
         """Keep ``items``; what stands there already stays, and so does a deletion.
 
         Args:
-            version: Theirs.
+            version: Theirs. If a full store has not registered it, or not any more, all is
+                refused.
             items: Of distinct digests.
             deletions: Those the full store had seen before computing began.
+
+        Returns:
+            Which were refused: deleted since, as far as it knows. Let no other tier keep those.
         """
         ...
 
@@ -157,9 +163,8 @@ class VersionFigures:
     """A version, and what a full store has of it."""
 
     kind: VectorKind
-    width: int | None
-    """Of its vectors; ``None``: none has come yet."""
     vectors: int
+    """Counted; estimated where there are millions."""
     bytes: int
     """On disk, indexes included, as far as the store can tell."""
     with_text: int
@@ -186,12 +191,18 @@ class FullStore(EmbeddingStore, Protocol):
 
         Raises:
             StoreFull: There are ``at_most`` versions.
-            IntegrityError: Another kind has the same name.
+            VersionTaken: Another kind has the same name.
         """
         ...
 
     async def versions(self) -> Sequence[VersionFigures]:
         """Return all versions, newest first."""
+        ...
+
+    def touch(self, version: str, digests: Sequence[ContentDigest]) -> None:
+        """Note that other tiers answered for ``digests``: what is used is filled first, and leaves
+        last. Buffered, to the day, for as many as there is room; waits for nothing.
+        """
         ...
 
     async def canaries(self, version: str) -> Mapping[str, bytes]:

@@ -7,9 +7,10 @@
         StoreUnavailable          worth trying again later
           CutOff                    nobody can say what has changed meanwhile
         StoreFull                 nothing can be written until something is freed
+        VersionTaken              another kind of vectors has that name already
         CorruptEntry              counted, removed, treated as a miss
           OtherVersion              left alone where versions share a store
-      EmbeddingError            as StoreError: the semantic layer is skipped
+      EmbeddingError            the semantic layer is skipped; `stepwell.embedding.cache` raises it
       IndexUnavailable          the same
       UpstreamError             the model server did not answer properly
         UpstreamTimeout           504
@@ -72,6 +73,10 @@ class StoreFull(StoreError):
     """The store cannot take more: no space, or its write queue is at its bound."""
 
 
+class VersionTaken(StoreError):
+    """Another kind of vectors has the same version: nothing is kept for this one."""
+
+
 class CorruptEntry(StoreError):
     """A record does not match its checksum, or is of a version this code cannot read."""
 
@@ -81,7 +86,9 @@ class OtherVersion(CorruptEntry):
 
 
 class EmbeddingError(StepwellError):
-    """A text could not be embedded. Never reaches a caller: the semantic layer is skipped."""
+    """A text could not be embedded. The semantic layer is skipped then; who asked for embeddings
+    gets it.
+    """
 
 
 class EmbeddingTimeout(EmbeddingError):
