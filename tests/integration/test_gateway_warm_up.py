@@ -124,6 +124,7 @@ class TestByHand:
             assert await self.run(fleet_, tmp_path, *arguments) == 0
             head, *rows = capsys.readouterr().out.splitlines()
             assert head.split()[-4:] == ["cached", "before", "cached", "now"]
+            assert all(float(row.split()[-4]) < 20 for row in rows)
             before = [int(row.split()[-2]) for row in rows]
             assert (before[holder], before[1 - holder]) == (302, 0)
             assert [int(row.split()[-1]) for row in rows] == [303, 303]
@@ -147,6 +148,43 @@ class TestByHand:
             said = capsys.readouterr()
             assert "answered 404" in said.err
             assert said.out.splitlines()[1].split()[-1] == "failed"
+
+    async def test_through_the_gateway(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """It needs nothing but its address: upstreams, secret and salts are the gateway's."""
+        system = tmp_path / "system.txt"
+        system.write_text(SYSTEM)
+        call = ["warm", "--system", str(system), "--model", "m", "--gateway"]
+        async with fleet(tmp_path, 2) as fleet_:
+            await fleet_.move((await fleet_.reports())[1]["replica"], "draining")
+            assert await asyncio.to_thread(main, [*call, fleet_.gateway.origin]) == 0
+            _, first, second = capsys.readouterr().out.splitlines()
+            assert (first.split()[:2], first.split()[-2:]) == (
+                ["prefix.warm.0", "llm"],
+                ["0", "303"],
+            )
+            assert second.split()[-1] == "draining"
+            assert (await fleet_.say("hi")).status == 200
+            assert (await fleet_.reports())[0]["agreed"]["cached_tokens"] > 600
+            fleet_.replicas[0].scripts["m"] = Script(status=500)
+            assert await asyncio.to_thread(main, [*call, fleet_.gateway.origin]) == 1
+            said = capsys.readouterr()
+            assert "answered 500" in said.err
+            assert said.out.splitlines()[1].split()[-1] == "failed"
+
+    async def test_what_runs_in_the_gateway_is_read_through_it(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The one of the settings, where none is named."""
+        file = tmp_path / "stepwell.toml"
+        text = '[[prefix.warm]]\nmodel = "m"\nsystem = "Be brief."\n[upstreams.llm]\n'
+        async with fleet(tmp_path, 1) as fleet_:
+            port = fleet_.gateway.origin.rpartition(":")[2]
+            file.write_text(f'{text}kind = "embedded"\n[server]\nport = {port}\n')
+            assert await asyncio.to_thread(main, ["warm", "--config", str(file)]) == 0
+            assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["prefix.warm.0", "llm"]
+            assert fleet_.calls == [2]
 
     @pytest.mark.parametrize(
         ("arguments", "expected"),

@@ -74,9 +74,9 @@ def test_whose_requests_it_begins() -> None:
 
 def test_whose_replicas_read_it() -> None:
     warm = {"model": "m", "system": "Be brief."}
-    assert warmed_upstreams(settings(warm)) == {"llm"}
-    assert warmed_upstreams(settings({**warm, "upstream": "other"})) == {"other"}
-    assert warmed_upstreams(settings()) == frozenset()
+    assert warmed_upstreams(settings(warm)) == {"prefix.warm.0": "llm"}
+    assert warmed_upstreams(settings({**warm, "upstream": "other"})) == {"prefix.warm.0": "other"}
+    assert warmed_upstreams(settings()) == {}
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def _target(name: str, table: UpstreamTable, plan: Plan, around: Surroundings) -
     # What fails at a server's own routes is said by who asked there, and is no failed call.
     make_root = partial(_one, name, identity, table, server, Unheard())
     upstream: Upstream
-    if wants_steering(table) or name in warmed_upstreams(plan.settings):
+    if wants_steering(table) or name in warmed_upstreams(plan.settings).values():
         replicas = [
             Replica(ReplicaName(replica), make(url), make_root(root_of(url)))
             for replica, url in _named(server.base_urls).items()

@@ -5,11 +5,13 @@ import multiprocessing
 from asyncio import to_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from stepwell.assembly.authentication import make_authenticator
 from stepwell.assembly.engine_pages import EnginePages
 from stepwell.assembly.environment import secret_from
 from stepwell.assembly.house import LEDGER_FILE, House, Plan, build_house
+from stepwell.assembly.standing import prompt_asked
 from stepwell.assembly.upstreams import http_targets
 from stepwell.assembly.warm_up import WarmUpTask, warm_up_of
 from stepwell.core.errors import ConfigError, StepwellError
@@ -134,4 +136,5 @@ def _parts(house: House, drain: Drain, pages: EnginePages) -> Parts:
         read_statement=read_statement,
         read_troubles=house.troubles,
         drain=drain,
+        make_prompt=partial(prompt_asked, house.plan.settings, house.secret),
     )

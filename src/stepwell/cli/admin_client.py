@@ -1,27 +1,68 @@
 """A running gateway's admin routes, for commands that need what only it knows."""
 
+import argparse
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
+from stepwell.assembly.environment import secret_from
+from stepwell.assembly.settings import Server
 from stepwell.core.errors import ConfigError
 
 TIMEOUT_SECONDS = 10.0
 
 _ERROR = 400
+_ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  (compared, not bound)
+
+
+def add_gateway_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--gateway`` and ``--admin-token-env``."""
+    parser.add_argument(
+        "--gateway", metavar="URL", help="where the gateway is; default: as the settings say"
+    )
+    parser.add_argument(
+        "--admin-token-env",
+        metavar="NAME",
+        help="variable with its admin token; default: server.admin_token_env of the settings",
+    )
+
+
+def client_for(
+    options: argparse.Namespace, server: Server, *, reply_seconds: float = TIMEOUT_SECONDS
+) -> "AdminClient":
+    """Return a client for the gateway that the options mean, else for that of the settings.
+
+    Args:
+        options: Those of `add_gateway_options`.
+        server: The settings' table.
+        reply_seconds: How long a reply may take.
+
+    Raises:
+        ConfigError: The address or the token cannot be used.
+    """
+    host = "127.0.0.1" if server.host in _ANY_ADDRESS else server.host
+    url = f"http://{f'[{host}]' if ':' in host else host}:{server.port}"
+    name, setting = options.admin_token_env, "--admin-token-env"
+    if name is None:
+        name, setting = server.admin_token_env, "server.admin_token_env"
+    token = None if name is None else secret_from(name, setting=setting)
+    return AdminClient(options.gateway or url, token, reply_seconds=reply_seconds)
 
 
 class AdminClient:
     """Calls admin routes, one after the other, each over a connection of its own. Blocking."""
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(
+        self, url: str, token: str | None, *, reply_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
         """Call the gateway at ``url``; sends nothing yet.
 
         Args:
             url: Such as ``http://127.0.0.1:8080``; a path, as behind a proxy, stays in front.
             token: What opens its admin routes, if it has one.
+            reply_seconds: How long a reply may take; a connection has `TIMEOUT_SECONDS`.
 
         Raises:
             ConfigError: That is no HTTP address.
@@ -34,6 +75,7 @@ class AdminClient:
         if parts.scheme not in {"http", "https"} or not self._host:
             raise ConfigError(f"--gateway is {url!r}; allowed: such as http://127.0.0.1:8080.")
         self._url = url
+        self._reply_seconds = reply_seconds
         self._path = parts.path.rstrip("/")
         self._connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._fields = {} if token is None else {"authorization": f"Bearer {token}"}
@@ -54,6 +96,8 @@ class AdminClient:
     def _call(self, method: str, path: str, body: bytes, fields: dict[str, str]) -> Any:  # noqa: ANN401  (any JSON)
         connection = self._connect(self._host, self._port, timeout=TIMEOUT_SECONDS)
         try:
+            connection.connect()
+            connection.sock.settimeout(self._reply_seconds)
             connection.request(method, self._path + path, body or None, fields)
             reply = connection.getresponse()
             status, raw = reply.status, reply.read()

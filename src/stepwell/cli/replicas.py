@@ -6,9 +6,7 @@ from typing import Any
 
 import msgspec
 
-from stepwell.assembly.environment import secret_from
-from stepwell.assembly.settings import Server
-from stepwell.cli.admin_client import AdminClient
+from stepwell.cli.admin_client import AdminClient, add_gateway_options, client_for
 from stepwell.cli.options import Subparsers, add_settings_options, read_settings
 from stepwell.core.errors import ConfigError
 from stepwell.core.steering import ReplicaReport, Wanted
@@ -43,7 +41,6 @@ examples:
 
 _ROUTE = "/admin/replicas"
 _MAX_NAME, _MAX_KNOWN = 100, 1_000
-_ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  (compared, not bound)
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -64,14 +61,7 @@ def add_parser(commands: Subparsers) -> None:
         metavar="NAME",
         help="the upstream, where several have such a replica",
     )
-    parser.add_argument(
-        "--gateway", metavar="URL", help="where the gateway is; default: as the settings say"
-    )
-    parser.add_argument(
-        "--admin-token-env",
-        metavar="NAME",
-        help="variable with its admin token; default: server.admin_token_env of the settings",
-    )
+    add_gateway_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_settings_options(parser)
     parser.set_defaults(run=run)
@@ -79,7 +69,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show, or move."""
-    client = _client(read_settings(options).server, options)
+    client = client_for(options, read_settings(options).server)
     if options.drain is not None:
         _move(client, options.drain, options.upstream_name, Wanted.DRAINING)
     elif options.serve is not None:
@@ -90,16 +80,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write(_as_text(_reports(said)))
     return 0
-
-
-def _client(server: Server, options: argparse.Namespace) -> AdminClient:
-    host = "127.0.0.1" if server.host in _ANY_ADDRESS else server.host
-    url = f"http://{f'[{host}]' if ':' in host else host}:{server.port}"
-    name, setting = options.admin_token_env, "--admin-token-env"
-    if name is None:
-        name, setting = server.admin_token_env, "server.admin_token_env"
-    token = None if name is None else secret_from(name, setting=setting)
-    return AdminClient(options.gateway or url, token)
 
 
 def _move(client: AdminClient, name: str, upstream: str | None, wanted: Wanted) -> None:

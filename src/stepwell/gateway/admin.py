@@ -21,7 +21,9 @@ from stepwell.gateway.loopback import is_loopback
 from stepwell.gateway.parts import Parts
 from stepwell.gateway.replicas import ReplicaDesk, ReplicaMove
 from stepwell.gateway.selection import Invalidation, from_hex, selectors_of
+from stepwell.gateway.warm import SystemPrompt, WarmDesk
 from stepwell.pipeline.hit_id import read_hit_id
+from stepwell.wire.body import parse_body
 from stepwell.wire.cache_groups import INVALIDATION
 from stepwell.wire.markers import CONTROL_CHARACTER, MAX_NAME_CHARACTERS, MAX_VALUE_CHARACTERS
 
@@ -62,6 +64,13 @@ class Admin:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._replicas = ReplicaDesk(parts.targets, parts.exact)
+        self._warming = WarmDesk(
+            parts.targets,
+            parts.exact,
+            parts.make_prompt,
+            clock=parts.clock,
+            events=parts.events,
+        )
 
     async def stats(self, request: Request) -> Response:
         """Answer with the savings ledger."""
@@ -120,6 +129,12 @@ class Admin:
             return _unavailable(error)
         return JSONResponse({"moved": moved})
 
+    async def warm(self, request: Request) -> Response:
+        """Have the replicas of an upstream read a system prompt now; it may be a long one."""
+        body = parse_body(await self._body(request, max_bytes=self._parts.max_body_bytes))
+        warmed = await self._warming.warm(_converted(body, SystemPrompt))
+        return Response(msgspec.json.encode(warmed), media_type="application/json")
+
     async def feedback(self, request: Request) -> Response:
         """Take what somebody says of an answer that was given to other words."""
         asked = await self._read(request, Judged)
@@ -137,15 +152,18 @@ class Admin:
         return JSONResponse({"key": hit.key.hex(), "verdict": verdict, "found": found})
 
     async def _read(self, request: Request, kind: type[_T]) -> _T:
+        body = await self._body(request, max_bytes=MAX_BODY_BYTES)
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise _unexpected(error) from error
+
+    async def _body(self, request: Request, *, max_bytes: int) -> bytes:
         self._admit(request)
         if not request.headers.get("content-type", "").startswith("application/json"):
             # A form from another site can be sent without asking; JSON cannot.
             raise RequestError("Content-Type must be application/json.", status=415)
-        body = await read_body(request.scope, request.receive, max_bytes=MAX_BODY_BYTES)
-        try:
-            return msgspec.json.decode(body, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise RequestError(f"The body is not as expected: {error}.") from error
+        return await read_body(request.scope, request.receive, max_bytes=max_bytes)
 
     def _admit(self, request: Request) -> None:
         """Let an operator in, and nobody else.
@@ -164,6 +182,17 @@ class Admin:
         if not (is_loopback(peer) and is_loopback(name)) or _is_forwarded(fields):
             message = "The admin routes are for loopback only; set server.admin_token_env."
             raise RequestError(message, status=403, code="admin_off")
+
+
+def _converted(body: object, kind: type[_T]) -> _T:
+    try:
+        return msgspec.convert(body, kind)
+    except msgspec.ValidationError as error:
+        raise _unexpected(error) from error
+
+
+def _unexpected(error: Exception) -> RequestError:
+    return RequestError(f"The body is not as expected: {error}.")
 
 
 _ACCEPTED = 202

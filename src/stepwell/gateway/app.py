@@ -56,6 +56,7 @@ class Gateway:
                     Route("/admin/feedback", admin.feedback, methods=["POST"]),
                     Route("/admin/replicas", admin.replicas, methods=["GET"]),
                     Route("/admin/replicas", admin.move_replica, methods=["POST"]),
+                    Route("/admin/warm", admin.warm, methods=["POST"]),
                     Route("/admin/sources", admin.move_source, methods=["POST"]),
                 ],
                 redirect_slashes=False,

@@ -11,6 +11,8 @@ from stepwell.gateway.admin import Judged, SourceMove
 from stepwell.gateway.replicas import ReplicaMove, ReplicaReports
 from stepwell.gateway.request_schemas import EMBEDDINGS_SCHEMA, REQUEST_SCHEMAS, Schema
 from stepwell.gateway.selection import Invalidation
+from stepwell.gateway.warm import SystemPrompt
+from stepwell.pipeline.warm_now import WarmedNow
 from stepwell.telemetry.savings import Statement
 
 _REF = "#/components/schemas/{name}"
@@ -40,7 +42,8 @@ _REFUSALS = {
     403: "The admin routes are for loopback only; set server.admin_token_env.",
     404: "No upstream serves the model; or there is no such replica, or no semantic layer.",
     408: "The request did not arrive within server.request_timeout_seconds.",
-    413: "The body is larger than allowed: server.max_body_bytes; of admin routes, 64 KiB.",
+    413: "The body is larger than allowed: server.max_body_bytes; of other admin routes"
+    " than /admin/warm, 64 KiB.",
     415: "The body must be declared as JSON.",
     431: "The header fields are too long.",
     502: "The model server cannot be reached, or its answer broke off.",
@@ -120,6 +123,12 @@ _SUMMARIES = {
 }
 
 
+_SCHEMAS = (
+    *(Invalidation, Judged, ReplicaMove, ReplicaReports),
+    *(SourceMove, Statement, SystemPrompt, WarmedNow),
+)
+
+
 def openapi_document() -> dict[str, Any]:
     """Return the document served at ``/openapi.json``.
 
@@ -127,7 +136,7 @@ def openapi_document() -> dict[str, Any]:
     server's business and is passed on.
     """
     _, components = msgspec.json.schema_components(
-        (Invalidation, Judged, ReplicaMove, ReplicaReports, SourceMove, Statement),
+        _SCHEMAS,
         ref_template=_REF,
     )
     return {
@@ -249,21 +258,12 @@ def _admin() -> Schema:
         key={"type": "string"}, verdict={"enum": list(Verdict)}, found={"type": "boolean"}
     )
 
-    def operation(name: str, summary: str, schema: Schema, *statuses: int) -> Schema:
-        answered = {"description": "It is done.", "content": {_JSON: {"schema": schema}}}
-        return {
-            "operationId": name,
-            "summary": summary,
-            "security": _FOR_OPERATORS,
-            "responses": _responses(answered, 401, 403, *statuses),
-        }
-
-    invalidate = operation("invalidate", "Count, or remove, answers", counted, 413, 415, 503)
+    invalidate = _operation("invalidate", "Count, or remove, answers", counted, 413, 415, 503)
     accepted = {"description": "All obey.", "content": {_JSON: {"schema": obeyed}}}
     invalidate["responses"]["202"] = accepted
 
     return {
-        "/admin/stats": {"get": operation("stats", "Show what was saved", _ref("Statement"), 503)},
+        "/admin/stats": {"get": _operation("stats", "Show what was saved", _ref("Statement"), 503)},
         "/admin/invalidate": {
             "post": {
                 **invalidate,
@@ -273,23 +273,45 @@ def _admin() -> Schema:
         },
         "/admin/feedback": {
             "post": {
-                **operation("feedback", "Say whether a hit was right", judged, 404, 413, 415, 503),
+                **_operation("feedback", "Say whether a hit was right", judged, 404, 413, 415, 503),
                 "requestBody": _json_body(_ref("Judged")),
             }
         },
-        "/admin/replicas": {
-            "get": operation("replicas", "Show the replicas", _ref("ReplicaReports")),
-            "post": {
-                **operation("move_replica", "Drain a replica, or end that", moved, *_MOVING),
-                "requestBody": _json_body(_ref("ReplicaMove")),
-            },
-        },
+        **_admin_replicas(moved),
         "/admin/sources": {
             "post": {
-                **operation("move_source", "Set a source's value", moved, 413, 415, 503),
+                **_operation("move_source", "Set a source's value", moved, 413, 415, 503),
                 "requestBody": _json_body(_ref("SourceMove")),
             }
         },
+    }
+
+
+def _admin_replicas(moved: Schema) -> Schema:
+    return {
+        "/admin/replicas": {
+            "get": _operation("replicas", "Show the replicas", _ref("ReplicaReports")),
+            "post": {
+                **_operation("move_replica", "Drain a replica, or end that", moved, *_MOVING),
+                "requestBody": _json_body(_ref("ReplicaMove")),
+            },
+        },
+        "/admin/warm": {
+            "post": {
+                **_operation("warm", "Have a prompt read now", _ref("WarmedNow"), 413, 415),
+                "requestBody": _json_body(_ref("SystemPrompt")),
+            }
+        },
+    }
+
+
+def _operation(name: str, summary: str, schema: Schema, *statuses: int) -> Schema:
+    answered = {"description": "It is done.", "content": {_JSON: {"schema": schema}}}
+    return {
+        "operationId": name,
+        "summary": summary,
+        "security": _FOR_OPERATORS,
+        "responses": _responses(answered, 401, 403, *statuses),
     }
 
 

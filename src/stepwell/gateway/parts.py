@@ -9,6 +9,7 @@ from stepwell.core.ports import EventSink
 from stepwell.exact.layer import ExactLayer
 from stepwell.gateway.auth import Authenticator
 from stepwell.gateway.drain import Drain
+from stepwell.gateway.warm import MakePrompt
 from stepwell.pipeline.feedback import Feedback
 from stepwell.pipeline.groups import Groups
 from stepwell.pipeline.intake import Intake
@@ -54,3 +55,5 @@ class Parts:
     read_troubles: Callable[[], Mapping[str, str]]
     """Parts that are bypassed just now, and why."""
     drain: Drain
+    make_prompt: MakePrompt
+    """For ``POST /admin/warm``."""

@@ -48,12 +48,20 @@ async def cached_tokens(gateway: Command, text: str, key: str = "one") -> int:
 async def test_gateway_serves_it_and_a_restart_goes_on_warm(
     tiny_folder: Path, tmp_path: Path
 ) -> None:
-    """Prefixes are found by who asked them, after a restart too; an engine that dies comes back."""
+    """Prefixes are found by who asked them, after a restart too; an engine that dies comes back.
+
+    What an operator has it read for all is everybody's.
+    """
     async with running_command(tmp_path, settings(tiny_folder)) as gateway:
         assert await cached_tokens(gateway, "first") == 0
         warm = await cached_tokens(gateway, "second")
         assert warm >= 300
         assert await cached_tokens(gateway, "third", key="other") == 0
+        public = {"model": "tiny", "system": SYSTEM, "public": True, "pin_seconds": 600}
+        said = await gateway.post(public, path="/admin/warm", key=None)
+        (read,) = json.loads(said.body)["replicas"]
+        assert (read["outcome"], read["cached"]) == ("read", 0)
+        assert await cached_tokens(gateway, "third", key="one more") == warm
         page = (await gateway.get("/metrics")).body.decode()
         assert re.search(r'^stepwell_kv_hit_tokens_total\{[^}]*upstream="own"', page, re.MULTILINE)
     async with running_command(tmp_path, settings(tiny_folder)) as gateway:
