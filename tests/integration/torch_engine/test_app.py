@@ -98,6 +98,8 @@ async def test_answer_ends_before_a_stop_text(client: httpx.AsyncClient) -> None
         ({"messages": []}, 400, "messages"),
         ({"messages": [{"role": "user"}]}, 400, "messages[0]"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, None),
+        ({"messages": [{"role": "user", "content": None}]}, 400, "messages[0]"),
+        ({"messages": [{"role": "tool", "tool_call_id": "1"}]}, 400, "messages[0]"),
         ({"messages": [{"role": "user", "content": "a " * 32_000}]}, 400, None),
         ({"cache_salt": ""}, 400, "cache_salt"),
         ({"n": 2}, 400, "n"),
@@ -157,6 +159,25 @@ async def test_tokenize_names_the_tokens_that_would_be_computed(
     given = {"model": "tiny", "prompt": named["tokens"], "max_tokens": 1}
     again = (await client.post("/v1/completions", json=given)).json()["usage"]
     assert again["prompt_tokens_details"]["cached_tokens"] > 0
+
+
+async def test_an_answer_of_before_may_have_no_text(client: httpx.AsyncClient) -> None:
+    """One that called tools: the model sees that it said nothing. Parts are put together."""
+
+    async def tokens(answer: dict[str, Any]) -> list[int]:
+        asked = chat()
+        said = [{"role": "assistant", **answer}, {"role": "tool", "content": "4"}]
+        body = {**asked, "messages": [*asked["messages"], *said]}
+        assert (await client.post(CHAT, json=body)).status_code == 200
+        named: list[int] = (await client.post("/tokenize", json=body)).json()["tokens"]
+        return named
+
+    calls = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+    silent = await tokens({"content": ""})
+    assert await tokens({"content": None, "tool_calls": calls}) == silent
+    assert await tokens({"tool_calls": calls}) == silent
+    parts = [{"type": "text", "text": "Let me "}, {"type": "text", "text": "see."}]
+    assert await tokens({"content": parts}) == await tokens({"content": "Let me see."})
 
 
 async def test_salts_keep_prefixes_apart(client: httpx.AsyncClient) -> None:

@@ -40,6 +40,9 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
 """What this engine cannot do, and the values that do not ask for it."""
 
 
+_MAY_BE_SILENT = "assistant"
+
+
 class Part(msgspec.Struct, tag_field="type", tag="text", frozen=True):
     """A part of a message's content."""
 
@@ -50,11 +53,16 @@ class Message(msgspec.Struct, frozen=True):
     """One message of a conversation."""
 
     role: Annotated[str, Meta(min_length=1, max_length=64)]
-    content: Text | tuple[Part, ...]
+    content: Text | tuple[Part, ...] | None = None
+    """An assistant's may be missing: it called tools then, which this engine's models do not see."""
+
+    def __post_init__(self) -> None:
+        if self.content is None and self.role != _MAY_BE_SILENT:
+            raise ValueError(f"a message of the role {self.role!r} needs content")
 
     def plain(self) -> dict[str, str]:
         """Return it as a chat template takes it."""
-        content = self.content
+        content = self.content or ""
         if not isinstance(content, str):
             content = "".join(part.text for part in content)
         return {"role": self.role, "content": content}
