@@ -2,8 +2,8 @@
 
 Run as ``python -m stepwell.assembly.torch_process``. Reads one line of JSON, a `TorchSettings`,
 from standard input, and writes one line of JSON, ``{"port": ...}``, to standard output once it
-serves. Then it lives until its input ends, or SIGTERM comes: it breaks off what is under way,
-writes the blocks that wait to be written, and ends.
+serves. It lives until its input ends, or SIGTERM comes: it breaks off what is under way, writes the
+blocks that wait to be written, and ends. While it still loads, or converts, it ends just so.
 """
 
 import asyncio
@@ -12,14 +12,20 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 import uvicorn
 
 from stepwell.core.errors import StepwellError
 from stepwell.engines.torch.process import TorchSettings
+
+if TYPE_CHECKING:
+    from stepwell.assembly.torch_parts import TorchParts
 
 BACKLOG = 1024
 
@@ -29,14 +35,18 @@ SHUTDOWN_SECONDS = 1
 FLUSH_SECONDS = 3.0
 """For blocks that wait to be written. Those that are not written cost time later, nothing else."""
 
+_STANDARD_INPUT, _READ_BYTES = 0, 4096
+
 
 def main() -> None:
     """Serve until standard input ends."""
     logging.basicConfig(level=logging.WARNING)
     settings = msgspec.json.decode(sys.stdin.buffer.readline(), type=TorchSettings)
+    signal.signal(signal.SIGTERM, _leave_unserved)
+    threading.Thread(target=_end_with_input, daemon=True).start()
     _quiet_libraries()
     try:
-        asyncio.run(_serve(settings))
+        _load_and_serve(settings)
     except StepwellError as error:
         sys.exit(str(error))
     sys.stderr.flush()
@@ -44,12 +54,29 @@ def main() -> None:
     os._exit(0)
 
 
-async def _serve(settings: TorchSettings) -> None:
+def _leave_unserved(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Leave through all ``finally`` blocks: a conversion takes its folder away."""
+    sys.exit(0)
+
+
+def _end_with_input() -> None:
+    """End this process, as SIGTERM does, when the parent closes the pipe or is no more."""
+    # Not through sys.stdin: whoever holds its lock at the end makes the interpreter abort.
+    while os.read(_STANDARD_INPUT, _READ_BYTES):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _load_and_serve(settings: TorchSettings) -> None:
     # Here, because whoever asks what this module is need not have torch.
     from stepwell.assembly.torch_parts import load_for, put_together  # noqa: PLC0415
 
     parts = put_together(settings, load_for(settings))
-    with socket.create_server(("127.0.0.1", settings.port), backlog=BACKLOG) as listening:
+    asyncio.run(_serve(parts, settings.port))
+
+
+async def _serve(parts: "TorchParts", port: int) -> None:
+    with socket.create_server(("127.0.0.1", port), backlog=BACKLOG) as listening:
         config = uvicorn.Config(
             parts.app.asgi,
             log_level=logging.WARNING,
@@ -59,22 +86,11 @@ async def _serve(settings: TorchSettings) -> None:
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
         server = _Server(config)
-        ending = asyncio.create_task(_end_with_input(server))
         sys.stdout.write(f'{{"port":{listening.getsockname()[1]}}}\n')
         sys.stdout.flush()
         await server.serve(sockets=[listening])
-        ending.cancel()
     await parts.answerer.engine.aclose()
     parts.cache.close(timeout_seconds=FLUSH_SECONDS)
-
-
-async def _end_with_input(server: uvicorn.Server) -> None:
-    """Stop the server when the parent closes the pipe, or is no more."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    await reader.read()
-    server.should_exit = True
 
 
 def _quiet_libraries() -> None:

@@ -1,8 +1,11 @@
 """A GGUF file as a folder of safetensors, made once."""
 
+import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +18,15 @@ CONVERSION = 1
 """Changes whenever the same GGUF file comes out otherwise: part of the folder's name."""
 
 
+_ASIDE = ".converting-"
+"""Begins the names of folders that are not done yet."""
+
+
 def converted(gguf: Path, sha256: str, cache: Path) -> Path:
     """Return the folder with the model in ``gguf``, made if it is not there.
 
     The first time takes 20 s for 135 million weights, as float32: four bytes each on disk. Blocks.
-    Several processes may do this at once.
+    Of several processes one converts, and the others wait for it.
 
     Args:
         gguf: The file.
@@ -34,20 +41,35 @@ def converted(gguf: Path, sha256: str, cache: Path) -> Path:
     if folder.is_dir():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=".", dir=cache))
+    with _alone(cache):
+        if not folder.is_dir():  # another process was faster
+            _make(gguf, folder, cache)
+    return folder
+
+
+@contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """Keep other processes from converting into ``cache``, as long as this one lives."""
+    descriptor = os.open(cache / "conversion.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _make(gguf: Path, folder: Path, cache: Path) -> None:
+    for left in cache.glob(f"{_ASIDE}*"):
+        shutil.rmtree(left, ignore_errors=True)  # whoever made it is dead, or would have the lock
+    aside = Path(tempfile.mkdtemp(prefix=_ASIDE, dir=cache))
     try:
         _convert(gguf, aside)
         for written in aside.iterdir():
             _sync(written)
-        try:
-            aside.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # another process was faster
-                raise
+        aside.rename(folder)
         _sync(cache)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    return folder
 
 
 def _convert(gguf: Path, folder: Path) -> None:

@@ -54,7 +54,7 @@ class Message(msgspec.Struct, frozen=True):
 
     role: Annotated[str, Meta(min_length=1, max_length=64)]
     content: Text | tuple[Part, ...] | None = None
-    """An assistant's may be missing: it called tools then, which this engine's models do not see."""
+    """An assistant's may be missing: it called tools then, which the model here does not see."""
 
     def __post_init__(self) -> None:
         if self.content is None and self.role != _MAY_BE_SILENT:
