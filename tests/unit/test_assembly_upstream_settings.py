@@ -1,11 +1,14 @@
 """What the settings of a model server may hold, and what is said of the rest."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
+from stepwell.assembly.checks import check
 from stepwell.assembly.engines import torch_settings
-from stepwell.assembly.settings import parse_settings
+from stepwell.assembly.settings import Settings, load_settings, parse_settings
 from stepwell.assembly.settings_upstreams import Torch, Upstream
 from stepwell.core.errors import ConfigError
 
@@ -57,3 +60,50 @@ def test_a_model_that_no_request_could_reach(tmp_path: Any) -> None:
         torch_settings("own", own, tmp_path)
     own = Upstream(kind="torch", models=("t*",), torch=weights)
     assert torch_settings("own", own, tmp_path).model == "tiny"
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (None, "which cannot be read (No such file or directory)"),
+        ({}, "a folder without config.json and tokenizer.json and *.safetensors"),
+        (
+            {"config.json": b"{}", "pytorch_model.bin": b"", "tokenizer.json": b"{}"},
+            "a folder without *.safetensors",
+        ),
+        (b"", "which is not a GGUF file"),
+        (b"PK\3\4", "which is not a GGUF file"),
+    ],
+)
+def test_weights_that_are_none(
+    tmp_path: Path, files: dict[str, bytes] | bytes | None, said: str
+) -> None:
+    """Named by key and value before anything starts, with what would be right."""
+    weights = tmp_path / "m"
+    match files:
+        case bytes():
+            weights.write_bytes(files)
+        case dict():
+            weights.mkdir()
+            for name, content in files.items():
+                (weights / name).write_bytes(content)
+    with pytest.raises(ConfigError) as refused:
+        check(own_model(tmp_path), bytes(32))
+    expected = f"upstreams.own.torch.weights is '{weights}', {said}. Allowed: a GGUF file, or"
+    assert str(refused.value).startswith(expected)
+
+
+def test_weights_that_may_be_some(tmp_path: Path) -> None:
+    """Whether they can be loaded is seen when they are."""
+    (tmp_path / "m").write_bytes(b"GGUF\3")
+    check(own_model(tmp_path), bytes(32))
+    with pytest.raises(ConfigError, match=r"upstreams.own.models is \['x'\]"):
+        check(own_model(tmp_path, models=["x"]), bytes(32))
+
+
+def own_model(folder: Path, **table: Any) -> Settings:
+    """Return settings, as a file in ``folder`` has them, of a model that is to be there as "m"."""
+    (folder / "stepwell.toml").write_text(
+        tomli_w.dumps({"upstreams": {"own": {"kind": "torch", "torch": {"weights": "m"}, **table}}})
+    )
+    return load_settings(folder / "stepwell.toml")

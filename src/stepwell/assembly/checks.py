@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stepwell.assembly.authentication import make_authenticator
+from stepwell.assembly.engines import torch_settings
 from stepwell.assembly.environment import default_data_dir, secret_from
 from stepwell.assembly.extras import extra_for
 from stepwell.assembly.in_force import calibration_in_force
@@ -15,6 +16,7 @@ from stepwell.assembly.settings import Redis, Settings
 from stepwell.assembly.standing import standing_prompts
 from stepwell.core.errors import ConfigError
 from stepwell.engines.http_address import parse_base_url
+from stepwell.engines.torch.weights_path import check_weights
 from stepwell.gateway.loopback import is_loopback
 from stepwell.keys.namespace import SECRET_BYTES
 
@@ -113,10 +115,25 @@ def check(settings: Settings, secret: bytes) -> None:
     if settings.server.admin_token_env is not None:
         secret_from(settings.server.admin_token_env, setting="server.admin_token_env")
     standing_prompts(settings, secret)
+    _check_torch(settings)
     _check_judge(settings)
     _check_semantic(settings)
     _check_redis(settings)
     _check_open_door(settings)
+
+
+def _check_torch(settings: Settings) -> None:
+    """Refuse models of ours that are not there, or that no request can reach.
+
+    Raises:
+        ConfigError: Names the key.
+    """
+    for name, upstream in settings.upstreams.items():
+        if upstream.kind != "torch":
+            continue
+        if upstream.torch.weights is not None:
+            check_weights(f"upstreams.{name}.torch.weights", Path(upstream.torch.weights))
+        torch_settings(name, upstream, data_directory(settings))
 
 
 def _check_judge(settings: Settings) -> None:
