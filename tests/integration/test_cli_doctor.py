@@ -1,6 +1,8 @@
 """``stepwell doctor``, and what ``stepwell explain`` says of a prompt."""
 
+import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,34 @@ def test_an_empty_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "passed over, not JSON: 1" in capsys.readouterr().out
     assert run("doctor", tmp_path / "none") == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x7fELF\2\1\1\0 it is 10:42\n", "Zeit: fünf\n".encode("latin-1"), b"\xff\xfe{"]
+)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_file_that_is_no_text(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    content: bytes,
+    pack: Callable[[bytes], bytes],
+) -> None:
+    """What might be read from it would be chance. A damaged line among others is passed over."""
+    (tmp_path / "log").write_bytes(pack(content))
+    assert run("doctor", tmp_path / "log") == 2
+    told = capsys.readouterr()
+    assert f"{tmp_path / 'log'} is not text in UTF-8; allowed: " in told.err
+    assert told.out == ""
+    damaged = b"\xff\n" + logs.lines(logs.timestamps, 10).encode()
+    (tmp_path / "log").write_bytes(pack(damaged))
+    assert run("doctor", tmp_path / "log") == 0
+    assert "passed over, not UTF-8: 1" in capsys.readouterr().out
+
+
+def test_text_that_is_cut_within_a_character(tmp_path: Path) -> None:
+    """What is looked at ahead ends anywhere."""
+    (tmp_path / "log").write_text("é" * 5_000 + "\n" + "x" + "é" * 5_000, encoding="utf-8")
+    assert run("doctor", tmp_path / "log") == 0
 
 
 def test_explain_says_what_is_at_risk_and_what_would_be_rewritten(

@@ -5,9 +5,10 @@ import io
 import os
 import sys
 import zlib
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, Self
 
 import orjson
 
@@ -21,6 +22,8 @@ STANDARD_INPUT = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK = 1 << 20
 
+_Lines = io.BufferedReader | gzip.GzipFile
+
 
 class LineFile:
     """One file, read once from start to end. Use it as a context manager."""
@@ -32,7 +35,7 @@ class LineFile:
             path: Of the file, gzipped or not; ``-`` is standard input.
 
         Raises:
-            ConfigError: It cannot be read.
+            ConfigError: It cannot be read, or begins as no text does.
         """
         self.path = path
         self.number = 0
@@ -44,6 +47,11 @@ class LineFile:
             raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
         self._raw = raw
         self._lines = _unpacked(raw)
+        if _is_binary(_beginning(self._lines)):
+            self.__exit__()
+            raise ConfigError(
+                f"{_name(path)} is not text in UTF-8; allowed: lines of text or JSON, gzipped too."
+            )
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -88,8 +96,7 @@ class LineFile:
     @property
     def place(self) -> str:
         """Where the last line stands, for messages."""
-        name = "standard input" if self.path == STANDARD_INPUT else self.path
-        return f"{name} line {self.number}"
+        return f"{_name(self.path)} line {self.number}"
 
 
 def rows(file: LineFile) -> Iterator[dict[str, Any]]:
@@ -115,14 +122,44 @@ def _parsed(line: bytes, file: LineFile) -> object:
         raise ConfigError(f"{file.place}: not JSON ({error}).") from error
 
 
+def _name(path: str) -> str:
+    return "standard input" if path == STANDARD_INPUT else path
+
+
+def _beginning(lines: _Lines) -> bytes:
+    """Return some kilobytes without moving on; nothing, if it is damaged: reading will say how."""
+    try:
+        return lines.peek(1)
+    except (OSError, EOFError, zlib.error):
+        return b""
+
+
+def _is_binary(beginning: bytes) -> bool:
+    """Return whether this is no text, so that words found in it would be found by chance.
+
+    One line that is not UTF-8 is damage, and passed over by who reads it. All of them are not.
+    """
+    return b"\0" in beginning or (
+        bool(beginning) and not any(map(_is_utf8, beginning.splitlines()))
+    )
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        getincrementaldecoder("utf-8")().decode(line)  # its last character may be cut
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _open(path: str) -> io.BufferedReader:
     # A stream of its own, so that closing it leaves standard input open.
     source = os.dup(sys.stdin.fileno()) if path == STANDARD_INPUT else path
     return open(source, "rb")  # noqa: PTH123  (a descriptor; closed with the `LineFile`)
 
 
-def _unpacked(raw: io.BufferedReader) -> BinaryIO:
+def _unpacked(raw: io.BufferedReader) -> _Lines:
     """Return what is in ``raw``, unpacked if it is gzipped. Told by its bytes, not its name."""
     if raw.peek(2)[:2] == _GZIP_MAGIC:
-        return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
+        return gzip.GzipFile(fileobj=raw)
     return raw
