@@ -1,0 +1,1 @@
+"""Documents: cut into chunks, and a library kept in step with its source."""
