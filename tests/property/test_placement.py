@@ -241,3 +241,30 @@ def test_shares_are_shares(places: list[int], window: int) -> None:
         assert 0 <= heat.note(place) < 1
         recent.note(NAMES[place % 3], float(place))
         assert abs(sum(recent.above_mean(NAMES).values())) < 1e-9
+
+
+@given(
+    st.lists(st.one_of(prompts(), stores()), max_size=8),
+    st.lists(st.one_of(prompts(), stores()), max_size=8),
+    prompts(),
+)
+def test_what_was_held_at_a_moment(
+    before: list[Tokens | BlocksStored], after: list[Tokens | BlocksStored], asked: Tokens
+) -> None:
+    """Is what was said then, as long as nothing is forgotten."""
+    replica = NAMES[0]
+    known = Residency({replica: Room(10_000, SIZE)})
+
+    def learn(news: list[Tokens | BlocksStored]) -> None:
+        for one in news:
+            if isinstance(one, BlocksStored):
+                known.told(replica, one)
+            else:
+                known.sent(replica, REGIONS[0], one)
+
+    learn(before)
+    moment, then = known.moment, known.held_tokens(replica, REGIONS[0], asked)
+    learn(after)
+    assert known.held_tokens(replica, REGIONS[0], asked, as_of=moment) == then
+    now = known.held_tokens(replica, REGIONS[0], asked)
+    assert known.held_tokens(replica, REGIONS[0], asked, as_of=known.moment) == now >= then

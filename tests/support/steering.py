@@ -1,8 +1,9 @@
 """Replicas without a network, and a steered upstream over them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 
@@ -12,13 +13,15 @@ from stepwell.core.kv import Tokens
 from stepwell.core.names import CacheKey, Endpoint, Namespace
 from stepwell.core.ports import Call, Headers, Reply
 from stepwell.core.steering import TokenSource
+from stepwell.engines.beside import TasksBeside
 from stepwell.engines.token_sources import tokens_of
 from stepwell.prefix.placement.replicas import ReplicaName
 from stepwell.prefix.placement.residency import Residency, Room
 from stepwell.prefix.placement.router import Router
 from stepwell.prefix.steering.hints import NearHints
-from stepwell.prefix.steering.placing import Knowledge, Placing
-from stepwell.prefix.steering.prompts import Prompts
+from stepwell.prefix.steering.placement import Knowledge
+from stepwell.prefix.steering.placing import Placing
+from stepwell.prefix.steering.prompts import NamedPrompts, Prompts, TextPrompts
 from stepwell.prefix.steering.servers import Replica, Replicas
 from stepwell.prefix.steering.shaping import Shaping
 from stepwell.prefix.steering.steered import SteeredUpstream
@@ -54,9 +57,32 @@ def answer(usage: Usage) -> bytes:
 class NamedTokens:
     """Implements `TokenSource`: a call's body has its tokens."""
 
-    async def tokens(self, call: Call) -> Tokens:
+    async def tokens(self, call: Call, body: Mapping[str, Any]) -> Tokens:
         """Return them."""
-        return tokens_of(orjson.loads(call.body)["ids"])
+        return tokens_of(body["ids"])
+
+
+@dataclass
+class LateTokens(NamedTokens):
+    """As `NamedTokens`, but not before they are let go."""
+
+    let_go: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: int = 0
+    named: int = 0
+
+    async def tokens(self, call: Call, body: Mapping[str, Any]) -> Tokens:
+        """Return them, in time."""
+        self.asked += 1
+        await self.let_go.wait()
+        self.named += 1
+        return await super().tokens(call, body)
+
+
+def prompts_from(source: TokenSource | None) -> Prompts:
+    """Return what reads prompts, with tokens from ``source``."""
+    if source is None:
+        return TextPrompts()
+    return NamedPrompts(source, lambda _: None, TasksBeside())
 
 
 @dataclass
@@ -155,6 +181,13 @@ class Steering:
             return b"".join([chunk async for chunk in reply.chunks()])
         finally:
             await reply.aclose()
+            await told()
+
+
+async def told() -> None:
+    """Let what was asked beside a call be taken, as far as it is there."""
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 def steering(
@@ -186,7 +219,7 @@ def steering(
         "some",
         replicas,
         Placing("llm", known, hints=hints, events=events),
-        prompts=Prompts(source),
+        prompts=prompts_from(source),
         shaping=Shaping(()),
     )
     named = {server.name: server for server in servers}

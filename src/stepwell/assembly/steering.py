@@ -9,15 +9,17 @@ from stepwell.assembly.settings_upstreams import Upstream as UpstreamTable
 from stepwell.core.events import Degraded
 from stepwell.core.kv import KvScope
 from stepwell.core.names import Namespace
-from stepwell.core.steering import TokenSource, Wanted, replica_source
+from stepwell.core.steering import Wanted, replica_source
+from stepwell.engines.beside import TasksBeside
 from stepwell.engines.token_sources import Ask, EngineTokens, ask_llama, ask_vllm
 from stepwell.engines.vllm_facts import VllmFacts, VllmWatch
 from stepwell.prefix.placement.replicas import Condition, ReplicaName
 from stepwell.prefix.placement.residency import Residency, Room
 from stepwell.prefix.placement.router import Router
 from stepwell.prefix.placement.salt import cache_salt
-from stepwell.prefix.steering.placing import Knowledge, Placing
-from stepwell.prefix.steering.prompts import Prompts
+from stepwell.prefix.steering.placement import Knowledge
+from stepwell.prefix.steering.placing import Placing
+from stepwell.prefix.steering.prompts import NamedPrompts, Prompts, TextPrompts
 from stepwell.prefix.steering.servers import Closes, Replica, Replicas, Roots
 from stepwell.prefix.steering.shaping import (
     Salted,
@@ -86,7 +88,7 @@ def steered(
         identity,
         replicas,
         Placing(name, known, hints=around.hints, events=around.events),
-        prompts=Prompts(_token_source(table, Roots(replicas)), failures("tokens")),
+        prompts=_prompts(table, Roots(replicas), failures("tokens")),
         shaping=Shaping(tuple(_shapes(table, salt))),
         listeners=(
             *_listeners(table, servers, known.residency, failures("prefix")),
@@ -171,8 +173,9 @@ def _shapes(table: UpstreamTable, salt: MakeSalt | None) -> Iterator[Shape]:
 _ASK: Mapping[str | None, Ask] = {"vllm": ask_vllm, "llamacpp": ask_llama}
 
 
-def _token_source(table: UpstreamTable, root: Roots) -> TokenSource | None:
+def _prompts(table: UpstreamTable, root: Roots, say: Callable[[str], None]) -> Prompts:
     ask = _ASK.get(table.protocol)
     if ask is None:
-        return None
-    return EngineTokens(root, ask, timeout_seconds=table.prefix.token_timeout_seconds)
+        return TextPrompts()
+    source = EngineTokens(root, ask, timeout_seconds=table.prefix.token_timeout_seconds)
+    return NamedPrompts(source, say, TasksBeside())

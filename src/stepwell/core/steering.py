@@ -1,9 +1,9 @@
 """What steering calls to model servers needs from the world, and what it tells."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from stepwell.core.kv import Tokens
 from stepwell.core.ports import Call, Reply
@@ -20,12 +20,37 @@ class NoSinglePrompt(TokensUnavailable):
 class TokenSource(Protocol):
     """Knows how a model server reads a prompt. Safe for many tasks on one event loop."""
 
-    async def tokens(self, call: Call) -> Tokens:
+    async def tokens(self, call: Call, body: Mapping[str, Any]) -> Tokens:
         """Return the ids of the prompt's tokens, template and special ones included.
+
+        Args:
+            call: What is asked.
+            body: The call's body, parsed.
 
         Raises:
             TokensUnavailable: Not within the time there is, or there is no single prompt.
         """
+        ...
+
+
+Done = TypeVar("Done")
+
+Cancel = Callable[[], object]
+"""Ends some work, if it has not ended."""
+
+
+class Beside(Protocol):
+    """Does work beside calls that do not wait for it. One event loop; not thread-safe."""
+
+    def begin(self, work: Coroutine[Any, Any, Done], then: Callable[[Done], None]) -> Cancel:
+        """Begin ``work``, not before the caller waits for something; return what cancels it.
+
+        What it returns is handed to ``then``, unless it was cancelled.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Cancel what has not ended, and return when it has."""
         ...
 
 
@@ -35,7 +60,7 @@ class SupportsNotes(Protocol):
 
     @property
     def noted(self) -> tuple[str, ...]:
-        """What, for the trail."""
+        """What, for the trail. More may be known at the reply's end."""
         ...
 
 

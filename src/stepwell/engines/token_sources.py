@@ -100,13 +100,13 @@ class EngineTokens:
         self._ask = ask
         self._timeout_seconds = timeout_seconds
 
-    async def tokens(self, call: Call) -> Tokens:
+    async def tokens(self, call: Call, body: Mapping[str, Any]) -> Tokens:
         """Return the prompt's tokens.
 
         Raises:
             TokensUnavailable: See `TokenSource`.
         """
-        prompt = _prompt_of(call)
+        prompt = _prompt_of(call.endpoint, body)
         if not isinstance(prompt, Text | Conversation):
             return prompt
         try:
@@ -118,14 +118,11 @@ class EngineTokens:
             raise TokensUnavailable(str(error)) from error
 
 
-def _prompt_of(call: Call) -> Tokens | Text | Conversation:
-    """Return what a call's prompt is made of; its tokens, where they are given."""
-    if call.endpoint is Endpoint.RESPONSES:
+def _prompt_of(endpoint: Endpoint, body: Mapping[str, Any]) -> Tokens | Text | Conversation:
+    """Return what a request's prompt is made of; its tokens, where they are given."""
+    if endpoint is Endpoint.RESPONSES:
         raise NoSinglePrompt("there is no route for the prompts of /responses")
-    body = orjson.loads(call.body)
-    if not isinstance(body, dict):
-        raise NoSinglePrompt("there is no prompt")
-    if call.endpoint is Endpoint.CHAT:
+    if endpoint is Endpoint.CHAT:
         return Conversation({name: body[name] for name in _CHAT_FIELDS if name in body})
     match body.get("prompt"):
         case [int(), *_] as ids:

@@ -88,8 +88,8 @@ class Calls:
             name = ask.upstream.name
             raise UpstreamBroken(f"{name} answered with status {reply.status}", upstream=name)
         first_byte_seconds = self._clock.monotonic() - started
-        noted = reply.noted if isinstance(reply, SupportsNotes) else ()
-        head = Head(reply.status, reply.headers, _form(reply), noted)
+        notes = reply if isinstance(reply, SupportsNotes) else None
+        head = Head(reply.status, reply.headers, _form(reply), notes)
         try:
             if self._groups is not None:
                 namespace = ask.question.namespace

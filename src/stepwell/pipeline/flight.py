@@ -16,6 +16,7 @@ from stepwell.core.entry import Entry, Usage
 from stepwell.core.errors import RequestError, UpstreamBroken, UpstreamError
 from stepwell.core.names import Form
 from stepwell.core.ports import Headers
+from stepwell.core.steering import SupportsNotes
 from stepwell.pipeline.fill import Made
 
 
@@ -26,8 +27,8 @@ class Head:
     status: int
     headers: Headers
     form: Form
-    noted: tuple[str, ...] = ()
-    """What was said about the call when it was made here; for the trail."""
+    notes: SupportsNotes | None = None
+    """Has something to say about the call, if it was made here; for the trail."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,12 +138,16 @@ class Relay:
             body=b"",
             headers=head.headers,
             key=self.question.key,
-            trail=(
-                *trail_of(self.step.outcome),
-                *(f"prompt: {what}" for what in self.question.reshaped),
-                *(head.noted if self.leads else ()),
-                f"{self.question.upstream}: {head.status}",
-            ),
+            trail=self._trail(head),
+        )
+
+    def _trail(self, head: Head) -> tuple[str, ...]:
+        """What there is to say by now."""
+        return (
+            *trail_of(self.step.outcome),
+            *(f"prompt: {what}" for what in self.question.reshaped),
+            *(head.notes.noted if self.leads and head.notes is not None else ()),
+            f"{self.question.upstream}: {head.status}",
         )
 
     def _credit(self, served: Served) -> None:
@@ -157,8 +161,10 @@ class Relay:
         if end.entry is not None:
             served.usage = end.entry.usage
             served.saved_seconds = 0.0 if self.leads else end.entry.upstream_seconds
-        if self.leads and served.usage is not None and (prefix := say_prefix(served.usage)):
-            served.trail = (*served.trail, prefix)
+        if self.leads and self.flight.head is not None:
+            served.trail = self._trail(self.flight.head)  # More may be known than at the head.
+            if served.usage is not None and (prefix := say_prefix(served.usage)):
+                served.trail = (*served.trail, prefix)
         if end.gate:
             served.refused = end.gate
             served.trail = (*served.trail, f"not stored: {end.gate}")

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from stepwell.core.kv import Tokens
 from stepwell.core.names import Endpoint
 from stepwell.core.ports import Call
 from stepwell.core.steering import TokenSource, TokensUnavailable
@@ -31,6 +32,10 @@ def call(endpoint: Endpoint = Endpoint.CHAT, **body: Any) -> Call:
     return Call(endpoint, orjson.dumps(body), (("authorization", "Bearer sk-a"), ("x", "y")))
 
 
+async def named(source: TokenSource, asked: Call) -> Tokens:
+    return await source.tokens(asked, orjson.loads(asked.body))
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[FakeUpstream]:
     async with FakeUpstream(prefixes=FakePrefixCache()) as upstream:
@@ -47,20 +52,20 @@ async def source(
 
 
 async def test_of_a_conversation(source: TokenSource, server: FakeUpstream) -> None:
-    assert await source.tokens(call(**CHAT)) == tokens_of(ids_of(WORDS))
+    assert await named(source, call(**CHAT)) == tokens_of(ids_of(WORDS))
     for asked in server.calls:
         assert ("authorization", "Bearer sk-a") in asked.headers
         assert "temperature" not in asked.json()
 
 
 async def test_of_a_text(source: TokenSource, server: FakeUpstream) -> None:
-    tokens = await source.tokens(call(Endpoint.COMPLETIONS, model="m", prompt="once upon a time"))
+    tokens = await named(source, call(Endpoint.COMPLETIONS, model="m", prompt="once upon a time"))
     assert tokens == tokens_of(ids_of(["once", "upon", "a", "time"]))
 
 
 @pytest.mark.parametrize("prompt", [[1, 2, 70_000], [[1, 2, 70_000]]])
 async def test_given_as_tokens(source: TokenSource, server: FakeUpstream, prompt: Any) -> None:
-    tokens = await source.tokens(call(Endpoint.COMPLETIONS, model="m", prompt=prompt))
+    tokens = await named(source, call(Endpoint.COMPLETIONS, model="m", prompt=prompt))
     assert list(array("i", tokens)) == [1, 2, 70_000]
     assert server.call_count == 0
 
@@ -79,7 +84,7 @@ async def test_not_of_what_has_no_single_prompt(
     source: TokenSource, endpoint: Endpoint, body: dict[str, Any]
 ) -> None:
     with pytest.raises(TokensUnavailable):
-        await source.tokens(call(endpoint, **body))
+        await named(source, call(endpoint, **body))
 
 
 @pytest.mark.parametrize(
@@ -97,11 +102,11 @@ async def test_a_server_that_does_not_say(
     server.scripts["m"] = server.scripts["None"] = script
     server.queue.extend([script] * 3)
     with pytest.raises(TokensUnavailable):
-        await source.tokens(call(**CHAT))
+        await named(source, call(**CHAT))
 
 
 async def test_a_server_that_is_gone(source: TokenSource, server: FakeUpstream) -> None:
     await server.__aexit__()
     with pytest.raises(TokensUnavailable):
-        await source.tokens(call(**CHAT))
+        await named(source, call(**CHAT))
     await server.__aenter__()

@@ -1,7 +1,7 @@
 """From a flight to one reader's reply: live, whole, or written anew."""
 
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from support.walk import STREAM, completion, make_question
@@ -73,6 +73,32 @@ async def test_a_miss_says_what_the_model_server_had_cached() -> None:
     silent = await landed(completion(), end=Landed(make_entry(body=completion())))
     served = await make_relay(silent).serve(WHOLE)
     assert not any(step.startswith("prefix") for step in served.trail)
+
+
+@dataclass
+class Notes:
+    """Implements `SupportsNotes`."""
+
+    noted: tuple[str, ...]
+
+
+@pytest.mark.parametrize("leads", [True, False])
+async def test_what_is_noted_of_a_call_while_it_is_answered_is_in_the_trail(*, leads: bool) -> None:
+    """Of whoever it was made for: a stream's trail is written at its end."""
+    notes = Notes(("not known yet",))
+    head = Head(200, (("content-type", "text/event-stream"),), Form.SSE, notes)
+    flight = Flight(MADE, max_kept_bytes=1 << 30)
+    flight.begin(head)
+    served = await make_relay(flight, leads=leads, question=make_question(shape=STREAM)).serve(head)
+    assert served.trail == ("exact: miss", *(notes.noted if leads else ()), "upstream: 200")
+    notes.noted = ("812 of 830 tokens",)
+    await flight.extend(b"data: [DONE]\n\n")
+    flight.finish(Landed(None, "truncated"))
+    assert isinstance(served.body, Body)
+    async for _ in served.body.chunks:
+        pass
+    served.body.close()
+    assert served.trail[1:-1] == ((*notes.noted, "upstream: 200") if leads else ("upstream: 200",))
 
 
 async def test_a_bypass_is_called_one() -> None:

@@ -69,8 +69,8 @@ class _Replica:
     def told_tokens_in_all(self) -> int:
         return self.told.tokens if self.is_believed else 0
 
-    def told_tokens(self, region: Region, prompt: Tokens) -> int:
-        return self.told.matched_tokens(region, prompt) if self.is_believed else 0
+    def told_tokens(self, region: Region, prompt: Tokens, as_of: int | None) -> int:
+        return self.told.matched_tokens(region, prompt, as_of) if self.is_believed else 0
 
 
 def _no_salt(_: KvScope) -> None:
@@ -112,6 +112,12 @@ class Residency:
         self._learned: dict[ReplicaName, int] = {}
         self._losses: Counter[ReplicaName] = Counter()
         self._replicas: dict[ReplicaName, _Replica] = {}
+        self._moment = 0
+
+    @property
+    def moment(self) -> int:
+        """Now, counted in what has been learned; see `held_tokens`."""
+        return self._moment
 
     def region(self, scope: KvScope) -> Region:
         """Return where requests of a scope meet. Costs what making the salt costs."""
@@ -129,16 +135,27 @@ class Residency:
             return None
         return model
 
-    def held_tokens(self, replica: ReplicaName, region: Region, prompt: Tokens) -> int:
+    def held_tokens(
+        self, replica: ReplicaName, region: Region, prompt: Tokens, *, as_of: int | None = None
+    ) -> int:
         """Return how many of a prompt's tokens a replica need not compute, as far as is known.
 
         Never all of them: a model must compute at least the last to go on.
+
+        Args:
+            replica: Who would compute it.
+            region: Where the prompt is met.
+            prompt: Its tokens.
+            as_of: A `moment` that was: what was learned to be held since does not count. So it can
+                be said what was to be expected of a prompt that was sent before its tokens were
+                known. What was forgotten since is not remembered.
         """
         known = self._replicas.get(replica)
         if known is None:
             return 0
         prompt = Tokens(prompt[:-TOKEN_BYTES])
-        return max(known.sent.matched_tokens(region, prompt), known.told_tokens(region, prompt))
+        sent = known.sent.matched_tokens(region, prompt, as_of)
+        return max(sent, known.told_tokens(region, prompt, as_of))
 
     def believed_tokens(self, replica: ReplicaName) -> int:
         """Return how many tokens of prompts a replica is believed to hold, whosever they are."""
@@ -156,7 +173,7 @@ class Residency:
         end, with the tokens of the answer behind, where those are known: they can be met by the
         next turn. Not before: a prompt that is still in a queue is held by nobody.
         """
-        self._of(replica).sent.add(region, tokens)
+        self._of(replica).sent.add(region, tokens, self._next_moment())
 
     def reported(
         self,
@@ -186,7 +203,7 @@ class Residency:
             self._assume(known, known.sent.max_tokens * SHRINK)
         elif cached_tokens >= foretold_tokens + TELLING_TOKENS and known.sent.is_full:
             self._assume(known, known.sent.max_tokens * GROW)
-        known.sent.add(region, prompt)
+        known.sent.add(region, prompt, self._next_moment())
         if foretold_tokens >= TELLING_TOKENS:
             self._count(replica, known, is_miss=cached_tokens < foretold_tokens * MISS_SHARE)
 
@@ -195,7 +212,7 @@ class Residency:
         known = self._of(replica)
         match event:
             case BlocksStored():
-                known.told.store(event)
+                known.told.store(event, self._next_moment())
             case BlocksRemoved():
                 self._removed(known, event)
             case AllCleared():
@@ -240,6 +257,10 @@ class Residency:
         self.forget(replica)
         anew = self._of(replica)
         anew.run, anew.is_believed = run, is_believed
+
+    def _next_moment(self) -> int:
+        self._moment += 1
+        return self._moment
 
     def _of(self, replica: ReplicaName) -> _Replica:
         known = self._replicas.get(replica)

@@ -3,7 +3,7 @@
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from stepwell.core.kv import TOKEN_BYTES, KvScope, Tokens
@@ -159,13 +159,60 @@ class Router:
         name, why = self._decide(case, wish)
         if isinstance(prefer, Session):
             self._settle(prefer, name)
-        known = max(held[name], wish.credit if name == wish.replica else 0)
-        self._recent.note(name, 1.0 + (case.prompt_tokens - known) / PREFILL_TOKENS_PER_REQUEST)
-        return Choice(name, why, region, known, known - held[name])
+        credit = wish.credit if name == wish.replica else 0
+        return self._foretold(Choice(name, why, region), prompt, held[name], credit)
+
+    def choose_unread(
+        self,
+        scope: KvScope,
+        replicas: Sequence[ReplicaState],
+        session: Session | None = None,
+    ) -> Choice | None:
+        """Return where a prompt goes whose tokens are not known yet; `foretell` when they are.
+
+        ``None`` unless exactly one replica is ready: else there is something to choose. Counts as
+        the conversation's last place.
+
+        Args:
+            scope: What else its KV depends on.
+            replicas: All there are, in any order.
+            session: The conversation it belongs to.
+        """
+        ready = [one.name for one in replicas if one.condition is Condition.READY]
+        if len(ready) != 1:
+            return None
+        if session is not None:
+            self._settle(session, ready[0])
+        return Choice(ready[0], Why.ONLY, self._residency.region(scope))
+
+    def foretell(
+        self, choice: Choice, prompt: Tokens, *, as_of: int, near: Near | None = None
+    ) -> Choice:
+        """Return a choice of `choose_unread` with what it foretells. Once for each.
+
+        Args:
+            choice: Where the prompt went.
+            prompt: Its tokens.
+            as_of: The `Residency.moment` when it went.
+            near: A like question.
+        """
+        held = self._residency.held_tokens(choice.replica, choice.region, prompt, as_of=as_of)
+        reference = None if near is None else self._references.find(near.key)
+        credit = 0
+        if reference is not None and reference.replica == choice.replica:
+            credit = _credit(reference, choice.region, prompt)
+        return self._foretold(choice, prompt, held, credit)
 
     def remember(self, key: CacheKey, choice: Choice, prompt: Tokens) -> None:
         """Keep where the prompt of a stored answer was computed, for `Near`."""
         self._references.keep(key, Reference(choice.replica, choice.region, prompt))
+
+    def _foretold(self, choice: Choice, prompt: Tokens, held: int, credit: int) -> Choice:
+        """Return a choice with its tokens, of which ``credit`` are held as a reference has it."""
+        known = max(held, credit)
+        prefill_tokens = max(1, len(prompt) // TOKEN_BYTES) - known
+        self._recent.note(choice.replica, 1.0 + prefill_tokens / PREFILL_TOKENS_PER_REQUEST)
+        return replace(choice, predicted_tokens=known, reference_tokens=known - held)
 
     def _wish(self, case: "_Case", prefer: Session | Near | None) -> "_Wish":
         match prefer:
@@ -310,6 +357,10 @@ _NO_WISH = _Wish(ReplicaName(""), Why.ONLY)
 
 
 def _near(case: _Case, reference: Reference) -> _Wish:
-    known = Tokens(case.prompt[:-TOKEN_BYTES])
-    credit = reference.shared_tokens(case.region, known)
+    credit = _credit(reference, case.region, case.prompt)
     return _Wish(reference.replica, Why.NEAR, credit)
+
+
+def _credit(reference: Reference, region: Region, prompt: Tokens) -> int:
+    """Return how many of a prompt's tokens the place of a like question has computed."""
+    return reference.shared_tokens(region, Tokens(prompt[:-TOKEN_BYTES]))

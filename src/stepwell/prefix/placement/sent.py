@@ -1,13 +1,16 @@
 """What a replica probably holds because it was sent there: a shadow of its prefix cache."""
 
+from bisect import bisect_right
 from collections import OrderedDict
 
 from stepwell.core.kv import TOKEN_BYTES, Tokens
 from stepwell.prefix.placement.region import Region
 from stepwell.prefix.tree import RadixTree, Run
 
-_Tree = RadixTree[None]
-_Run = Run[None]
+_Tree = RadixTree[int]
+"""A block's payload is the moment it came."""
+
+_Run = Run[int]
 
 
 class SentPrefixes:
@@ -49,20 +52,33 @@ class SentPrefixes:
         """Whether one more block would push another out."""
         return self._tokens + self._block_tokens > self._max_tokens
 
-    def matched_tokens(self, region: Region, tokens: Tokens) -> int:
-        """Return how many tokens, from the first on, are held; whole blocks only."""
-        tree = self._trees.get(region)
-        return 0 if tree is None else tree.find(tokens).blocks * self._block_tokens
+    def matched_tokens(self, region: Region, tokens: Tokens, as_of: int | None = None) -> int:
+        """Return how many tokens, from the first on, are held; whole blocks only.
 
-    def add(self, region: Region, tokens: Tokens) -> None:
-        """Take a prompt that was sent; its last tokens, if they fill no block, are left out."""
+        Args:
+            region: Where they are met.
+            tokens: From a prompt's first on.
+            as_of: What came after this moment does not count.
+        """
+        tree = self._trees.get(region)
+        if tree is None:
+            return 0
+        match = tree.find(tokens)
+        late = 0 if as_of is None else _later_blocks(match.run, match.inside, as_of)
+        return (match.blocks - late) * self._block_tokens
+
+    def add(self, region: Region, tokens: Tokens, moment: int = 0) -> None:
+        """Take a prompt that was sent; its last tokens, if they fill no block, are left out.
+
+        ``moment`` says when: it never falls from one call to the next.
+        """
         blocks = min(len(tokens) // TOKEN_BYTES, self._max_tokens) // self._block_tokens
         if not blocks:
             return
         tree = self._trees.setdefault(region, _Tree(self._block_tokens))
         match = tree.find(tokens)
         if (new := blocks - match.blocks) > 0:
-            tree.extend(match, tokens, [None] * new)
+            tree.extend(match, tokens, [moment] * new)
             self._tokens += new * self._block_tokens
             match = tree.find(tokens)
         self._use(match.run, region)
@@ -109,3 +125,19 @@ class SentPrefixes:
                 region = self._used.pop(run)
                 if not len(tree):
                     del self._trees[region]
+
+
+def _later_blocks(run: _Run | None, inside: int, as_of: int) -> int:
+    """Return how many of the blocks that lead to a place came after a moment.
+
+    No block came before the one that it follows, so they are the last ones.
+    """
+    late = 0
+    while run is not None:
+        before = bisect_right(run.payloads, as_of, 0, inside)
+        late += inside - before
+        if before:
+            break
+        run = run.parent
+        inside = 0 if run is None else len(run.payloads)
+    return late

@@ -1,5 +1,6 @@
 """What a replica holds as its own KV events tell it."""
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -35,6 +36,11 @@ MAX_ADAPTERS = 10_000
 """No server has so many; one that names more lies."""
 
 
+MAX_LATE_BLOCKS = 4_096
+"""Of which it is known when they came: no server stores more of them within the quarter of a second
+in which it names a prompt's tokens."""
+
+
 MAX_MEDIA = 8
 """Places in which a block is held; vLLM has three."""
 
@@ -60,6 +66,8 @@ class ToldBlocks:
         self._after: dict[_Place, BlockHash] = {}
         self._places: OrderedDict[BlockHash, _Place] = OrderedDict()
         self._media: dict[BlockHash, frozenset[str]] = {}
+        self._late: OrderedDict[BlockHash, int] = OrderedDict()
+        """When the last ones came."""
         self._block_bytes = 0
 
     @property
@@ -67,8 +75,11 @@ class ToldBlocks:
         """How many tokens' blocks are known."""
         return self._tokens
 
-    def store(self, event: BlocksStored) -> None:
-        """Take what is held from now on. An event whose parts do not fit together is not taken."""
+    def store(self, event: BlocksStored, moment: int = 0) -> None:
+        """Take what is held from this moment on.
+
+        An event whose parts do not fit together is not taken.
+        """
         size = event.block_tokens * TOKEN_BYTES
         if size <= 0 or len(event.tokens) != len(event.blocks) * size:
             return
@@ -79,7 +90,7 @@ class ToldBlocks:
         for number, block in enumerate(event.blocks):
             tokens = event.tokens[number * size : (number + 1) * size]
             extra = event.extra[number] if number < len(event.extra) else ()
-            self._put(block, (before, tokens, extra), event.medium)
+            self._put(block, (before, tokens, extra), event.medium, moment)
             before = block
         for block in reversed(event.blocks):  # Ends of prompts are forgotten before beginnings.
             if block in self._places:  # One event may name a block twice, in two places.
@@ -104,10 +115,15 @@ class ToldBlocks:
         self._after.clear()
         self._places.clear()
         self._media.clear()
+        self._late.clear()
         self._tokens = 0
 
-    def matched_tokens(self, region: Region, tokens: Tokens) -> int:
-        """Return how many tokens, from the first on, stand in blocks that are held."""
+    def matched_tokens(self, region: Region, tokens: Tokens, as_of: int | None = None) -> int:
+        """Return how many tokens, from the first on, stand in blocks that are held.
+
+        Blocks that came after the moment ``as_of`` do not count.
+        """
+        latest = math.inf if as_of is None else as_of
         size = self._block_bytes
         if not self._after:
             return 0
@@ -117,7 +133,7 @@ class ToldBlocks:
         matched = 0
         while (end := matched + size) <= len(tokens):
             block = self._after.get((before, tokens[matched:end], extra))
-            if block is None:
+            if block is None or self._late.get(block, 0) > latest:
                 break
             before, matched, extra = block, end, following
         return matched // TOKEN_BYTES
@@ -144,13 +160,16 @@ class ToldBlocks:
         before_tokens = (len(tokens) - len(places[0][1])) // TOKEN_BYTES
         return Way(region, Tokens(tokens), before_tokens)
 
-    def _put(self, block: BlockHash, place: _Place, medium: str | None) -> None:
+    def _put(self, block: BlockHash, place: _Place, medium: str | None, moment: int) -> None:
         if self._places.get(block) != place:
             self._drop(block)
             self._drop(self._after.get(place))
             self._after[place] = block
             self._places[block] = place
             self._tokens += len(place[1]) // TOKEN_BYTES
+            self._late[block] = moment
+            if len(self._late) > MAX_LATE_BLOCKS:
+                self._late.popitem(last=False)
         if medium is not None:
             media = self._media.get(block, frozenset())
             if len(media) < MAX_MEDIA:
@@ -161,6 +180,7 @@ class ToldBlocks:
         if block is not None and place is not None:
             del self._after[place]
             self._media.pop(block, None)
+            self._late.pop(block, None)
             self._tokens -= len(place[1]) // TOKEN_BYTES
 
 

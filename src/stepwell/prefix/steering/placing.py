@@ -1,34 +1,17 @@
-"""Chooses a replica for a call, and learns from what came of it."""
+"""Chooses a replica for a call, and tells what came of it."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
-from stepwell.core.entry import Usage
 from stepwell.core.events import CachedTokensCompared, Degraded, Placed
-from stepwell.core.kv import TOKEN_BYTES, Adapter, KvScope
-from stepwell.core.names import CacheKey, Namespace
+from stepwell.core.kv import Adapter, KvScope
+from stepwell.core.names import Namespace
 from stepwell.core.ports import Call, EventSink
-from stepwell.prefix.placement.foretold import Foretold, FoundAgain, Remark
-from stepwell.prefix.placement.replicas import Loads, ReplicaName, ReplicaState, Work
-from stepwell.prefix.placement.residency import Residency
-from stepwell.prefix.placement.router import Choice, Near, Router, Session, Why
+from stepwell.prefix.placement.foretold import FoundAgain, Remark
+from stepwell.prefix.placement.replicas import ReplicaName, ReplicaState
+from stepwell.prefix.placement.router import Choice, Near, Session, Why
 from stepwell.prefix.steering.hints import NearHints
-from stepwell.prefix.steering.prompts import Prompt
-
-
-@dataclass(frozen=True, slots=True)
-class Knowledge:
-    """What is known of the replicas of one upstream. Shared by all its calls."""
-
-    residency: Residency
-    router: Router
-    loads: Loads = field(default_factory=Loads)
-    foretold: Foretold = field(default_factory=Foretold)
-
-    def forget(self, replica: ReplicaName) -> None:
-        """Forget what a replica held: it cannot be reached, so it may have been restarted."""
-        self.residency.forget(replica)
-        self.foretold.forget(replica)
+from stepwell.prefix.steering.placement import Comparison, Knowledge, Placement, Unread
+from stepwell.prefix.steering.prompts import Asked, Prompt
 
 
 class Placing:
@@ -46,53 +29,62 @@ class Placing:
         self._hints = hints
         self._events = events
 
-    def near(self, call: Call) -> CacheKey | None:
+    def near(self, call: Call) -> Near | None:
         """Return the question that this one is like, if the semantic layer has just said so."""
-        return self._hints.take(call.key)
+        key = self._hints.take(call.key)
+        return None if key is None else Near(key)
 
     def place(
-        self,
-        call: Call,
-        prompt: Prompt,
-        states: Sequence[ReplicaState],
-        near: CacheKey | None,
-    ) -> "Placement | None":
-        """Return where ``call`` is to go; ``None`` if no replica is ready."""
-        prefer: Near | Session | None = None
-        if near is not None:
-            prefer = Near(near)
-        elif prompt.session is not None:
-            prefer = Session(prompt.session)
-        scope = scope_of(self.known.residency.adapter_of(prompt.model), call.namespace)
-        choice = self.known.router.choose(prompt.tokens, scope, states, prefer)
-        return None if choice is None else self._begin(call, prompt, choice)
+        self, asked: Asked, prompt: Prompt, states: Sequence[ReplicaState], near: Near | None
+    ) -> Placement | None:
+        """Return where a call is to go; ``None`` if no replica is ready."""
+        prefer = _session_of(asked) if near is None else near
+        choice = self.known.router.choose(prompt.tokens, self._scope(asked), states, prefer)
+        return None if choice is None else self._begin(asked, choice, prompt)
 
-    def place_on(self, replica: ReplicaName, call: Call, prompt: Prompt) -> "Placement":
-        """Place ``call`` on a replica that is chosen already."""
+    def place_unread(
+        self, asked: Asked, states: Sequence[ReplicaState], near: Near | None
+    ) -> Placement | None:
+        """Return where a call is to go whose prompt has not been read, if it can go nowhere else.
+
+        ``None`` unless exactly one replica is ready. The placement is to be told the prompt.
+        """
+        session = _session_of(asked) if near is None else None
+        choice = self.known.router.choose_unread(self._scope(asked), states, session)
+        if choice is None:
+            return None
+        return self._begin(asked, choice, Unread(near, self.known.residency.moment))
+
+    def place_on(self, replica: ReplicaName, asked: Asked, prompt: Prompt) -> Placement:
+        """Place a call on a replica that is chosen already."""
         residency = self.known.residency
-        region = residency.region(scope_of(residency.adapter_of(prompt.model), call.namespace))
+        region = residency.region(self._scope(asked))
         held_tokens = residency.held_tokens(replica, region, prompt.tokens)
-        return self._begin(call, prompt, Choice(replica, Why.WARM_UP, region, held_tokens))
+        return self._begin(asked, Choice(replica, Why.WARM_UP, region, held_tokens), prompt)
 
-    def _begin(self, call: Call, prompt: Prompt, choice: Choice) -> "Placement":
+    def _scope(self, asked: Asked) -> KvScope:
+        adapter = self.known.residency.adapter_of(asked.model)
+        return scope_of(adapter, asked.call.namespace)
+
+    def _begin(self, asked: Asked, choice: Choice, prompt: Prompt | Unread) -> Placement:
         self._events.emit(Placed(self._upstream, choice.replica, choice.why))
-        missing = len(prompt.tokens) // TOKEN_BYTES - choice.predicted_tokens
-        work = self.known.loads.begin(choice.replica, missing)
-        return Placement(call.key, prompt, choice, self.known, work, self._learn_from)
+        return Placement(asked.call.key, choice, prompt, self.known, self._learn_from)
 
-    def _learn_from(self, placement: "Placement", prompt_tokens: int, cached_tokens: int) -> None:
-        choice = placement.choice
-        certain = placement.in_tokens(choice.predicted_tokens - choice.reference_tokens)
+    def _learn_from(self, replica: ReplicaName, compared: Comparison) -> None:
         self._events.emit(
             CachedTokensCompared(
-                self._upstream, choice.replica, prompt_tokens, certain, cached_tokens
+                self._upstream,
+                replica,
+                compared.prompt_tokens,
+                compared.foretold_tokens,
+                compared.cached_tokens,
             )
         )
         remark = self.known.foretold.note(
-            choice.replica,
-            prompt_tokens=prompt_tokens,
-            foretold_tokens=certain,
-            reported_tokens=cached_tokens,
+            replica,
+            prompt_tokens=compared.prompt_tokens,
+            foretold_tokens=compared.foretold_tokens,
+            reported_tokens=compared.cached_tokens,
         )
         if remark is not None and not isinstance(remark, FoundAgain):
             self._say(remark)
@@ -101,77 +93,9 @@ class Placing:
         self._events.emit(Degraded(f"prefix.{self._upstream}", str(remark)))
 
 
-Learn = Callable[["Placement", int, int], None]
-
-
-class Placement:
-    """One call at its replica, from its start to its end."""
-
-    def __init__(
-        self,
-        key: CacheKey | None,
-        prompt: Prompt,
-        choice: Choice,
-        known: Knowledge,
-        work: Work,
-        learn: Learn,
-    ) -> None:
-        self.choice = choice
-        self._key = key
-        self._prompt = prompt
-        self._known = known
-        self._work = work
-        self._learn = learn
-        self._tokens = len(prompt.tokens) // TOKEN_BYTES
-        """Of the prompt, in what stands for tokens here."""
-        self._reported_tokens = self._tokens
-        """Of the prompt, as the server counts."""
-        self._is_over = False
-
-    @property
-    def noted(self) -> str:
-        """What was foretold, in a few words."""
-        choice = self.choice
-        about = "" if self._prompt.is_exact else "about "
-        told = f"{about}{choice.predicted_tokens} of {self._tokens} tokens foretold"
-        if choice.reference_tokens:
-            told += f", {choice.reference_tokens} by a like question"
-        return f"prefix: {told} on {choice.replica} ({choice.why})"
-
-    def in_tokens(self, counted: int) -> int:
-        """Return a number of what stands for tokens here as the server would count it."""
-        return counted * self._reported_tokens // max(1, self._tokens)
-
-    def began(self) -> None:
-        """Note that the first of the answer has come: the prompt has been computed."""
-        self._work.prefilled()
-        choice = self.choice
-        self._known.residency.sent(choice.replica, choice.region, self._prompt.tokens)
-        if self._key is not None:
-            self._known.router.remember(self._key, choice, self._prompt.tokens)
-
-    def ended(self, usage: Usage | None) -> None:
-        """Note that it is over, however it ended. The first call counts.
-
-        Args:
-            usage: What the server reports of a whole answer.
-        """
-        if self._is_over:
-            return
-        self._is_over = True
-        self._work.ended()
-        if usage is None or usage.cached_tokens is None or not usage.prompt_tokens:
-            return
-        self._reported_tokens = usage.prompt_tokens
-        choice = self.choice
-        self._known.residency.reported(
-            choice.replica,
-            choice.region,
-            self._prompt.tokens,
-            foretold_tokens=choice.predicted_tokens - choice.reference_tokens,
-            cached_tokens=usage.cached_tokens * self._tokens // usage.prompt_tokens,
-        )
-        self._learn(self, usage.prompt_tokens, usage.cached_tokens)
+def _session_of(asked: Asked) -> Session | None:
+    session = asked.session
+    return None if session is None else Session(session)
 
 
 def scope_of(adapter: str | None, tenant: Namespace | None) -> KvScope:

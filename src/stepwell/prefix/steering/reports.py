@@ -2,7 +2,7 @@
 
 from stepwell.core.steering import Agreed, ReplicaReport, Wanted
 from stepwell.prefix.placement.replicas import ReplicaName
-from stepwell.prefix.steering.placing import Knowledge
+from stepwell.prefix.steering.placement import Knowledge
 from stepwell.prefix.steering.servers import Replicas
 
 

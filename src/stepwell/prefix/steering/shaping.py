@@ -32,7 +32,7 @@ MIN_MARKED_BYTES = 4_096
 
 _KEY_BYTES = 16
 
-Body = dict[str, Any]
+Body = Mapping[str, Any]
 
 Shape = Callable[[Call, Body], Body]
 """Returns a changed body, or the same one."""
@@ -44,21 +44,25 @@ class Shaping:
 
     shapes: tuple[Shape, ...]
 
-    def apply(self, call: Call) -> Call:
-        """Return ``call`` as it is to be sent. Costs 10 us for 1 KB, unless there are none."""
-        if not self.shapes:
-            return call
-        body = given = orjson.loads(call.body)
-        if not isinstance(body, dict):
-            return call
+    def apply(self, call: Call, body: Body) -> Call:
+        """Return ``call``, whose body is parsed as ``body``, as it is to be sent.
+
+        Costs 5 us for 1 KB, unless nothing is changed.
+        """
+        shaped = self.shape(call, body)
+        return call if shaped is body else replace(call, body=orjson.dumps(shaped))
+
+    def shape(self, call: Call, body: Body) -> Body:
+        """Return the body of ``call`` as it is to be sent; the same one if nothing is changed."""
+        if not body:
+            return body  # No object, or an empty one: the server will say what it thinks of it.
         for shape in self.shapes:
             body = shape(call, body)
-        return call if body is given else replace(call, body=orjson.dumps(body))
+        return body
 
 
-def hold_body(call: Call, hold: Hold) -> bytes:
-    """Return what our own engine's ``/hold`` takes: the prompt of ``call``, and for how long."""
-    body = orjson.loads(call.body)
+def hold_body(body: Body, hold: Hold) -> bytes:
+    """Return what our own engine's ``/hold`` takes: the prompt of a call, and for how long."""
     kept = {name: body[name] for name in ("model", "messages", SALT) if name in body}
     return orjson.dumps({**kept, "ttl_seconds": hold.ttl_seconds})
 

@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator, Sequence
 from stepwell.core.errors import UpstreamUnreachable
 from stepwell.core.ports import Call, Headers, Reply
 from stepwell.core.steering import Hold, ReplicaReport
-from stepwell.prefix.placement.replicas import ReplicaName
-from stepwell.prefix.steering.placing import Placement, Placing
-from stepwell.prefix.steering.prompts import Prompts
+from stepwell.prefix.placement.replicas import ReplicaName, ReplicaState
+from stepwell.prefix.placement.router import Near
+from stepwell.prefix.steering.placement import Placement
+from stepwell.prefix.steering.placing import Placing
+from stepwell.prefix.steering.prompts import Asked, NamedPrompts, Prompt, Prompts, TextPrompts
 from stepwell.prefix.steering.reports import report_on
 from stepwell.prefix.steering.servers import NOT_READY, Closes, Replicas, Request
 from stepwell.prefix.steering.shaping import Shaping, hold_body
@@ -24,7 +26,8 @@ class SteeredUpstream:
 
     A call goes to the replica that probably has most of its prompt's KV and not too much to do. One
     that cannot be reached, or says that it is not ready, costs a try of the next one, as long as
-    nothing of a reply has come.
+    nothing of a reply has come. Where only one is ready, the call does not wait until a server has
+    named the tokens of its prompt: they are asked for beside it.
 
     Safe for many tasks on one event loop.
     """
@@ -79,12 +82,13 @@ class SteeredUpstream:
         """
         await self._replicas.hear()
         near = self._placing.near(call)
-        prompt = await self._prompts.read(call)
-        shaped = self._shaping.apply(call)
+        asked = Asked.of(call)
+        shaped = self._shaping.apply(call, asked.body)
+        choosing = _Choosing(self._placing, self._prompts, asked, near)
         tried: frozenset[ReplicaName] = frozenset()
         while True:
             states = self._replicas.states(without=tried)
-            placement = self._placing.place(call, prompt, states, near)
+            placement = await choosing.among(states)
             if placement is None:
                 raise UpstreamUnreachable(f"{self._name} has no replica", upstream=self._name)
             tried |= {placement.choice.replica}
@@ -105,9 +109,10 @@ class SteeredUpstream:
         Raises:
             UpstreamError: As `send`; no other replica is tried.
         """
-        prompt = await self._prompts.read(call)
-        placement = self._placing.place_on(ReplicaName(replica), call, prompt)
-        return await self._send(placement, self._shaping.apply(call))
+        asked = Asked.of(call)
+        prompt = await _read(self._prompts, asked)
+        placement = self._placing.place_on(ReplicaName(replica), asked, prompt)
+        return await self._send(placement, self._shaping.apply(call, asked.body))
 
     async def hold_at(self, replica: str, call: Call, hold: Hold) -> Reply:
         """Have one replica read the prompt of ``call`` and hold it.
@@ -115,9 +120,11 @@ class SteeredUpstream:
         Raises:
             UpstreamError: As `send`; no other replica is tried.
         """
-        shaped = call if hold.is_public else self._shaping.apply(call)
+        body = Asked.of(call).body
+        if not hold.is_public:
+            body = self._shaping.shape(call, body)
         root = self._replicas[ReplicaName(replica)].root
-        return await root.forward("POST", "hold", "", (_JSON,), hold_body(shaped, hold))
+        return await root.forward("POST", "hold", "", (_JSON,), hold_body(body, hold))
 
     async def forward(
         self, method: str, path: str, query: str, headers: Headers, body: bytes
@@ -139,6 +146,8 @@ class SteeredUpstream:
 
     async def aclose(self) -> None:
         """Close all connections."""
+        if isinstance(self._prompts, NamedPrompts):
+            await self._prompts.aclose()
         for listener in self._listeners:
             await listener.aclose()
         await self._replicas.aclose()
@@ -161,6 +170,42 @@ class SteeredUpstream:
         else:
             replica.health.worked()
         return SteeredReply(reply, placement)
+
+
+class _Choosing:
+    """Places one call, as often as that takes; reads its prompt once, and only where it has to."""
+
+    def __init__(self, placing: Placing, prompts: Prompts, asked: Asked, near: Near | None) -> None:
+        self._placing = placing
+        self._prompts = prompts
+        self._asked = asked
+        self._near = near
+        self._prompt: Prompt | None = None
+
+    async def among(self, states: Sequence[ReplicaState]) -> Placement | None:
+        """Return the next place; ``None`` if no replica is left."""
+        if self._prompt is None and (placement := self._only_one(states)) is not None:
+            return placement
+        if self._prompt is None:
+            self._prompt = await _read(self._prompts, self._asked)
+        return self._placing.place(self._asked, self._prompt, states, self._near)
+
+    def _only_one(self, states: Sequence[ReplicaState]) -> Placement | None:
+        """Return the only place there is, if reading the prompt takes time; read it beside."""
+        if isinstance(self._prompts, TextPrompts):
+            return None
+        placement = self._placing.place_unread(self._asked, states, self._near)
+        if placement is not None:
+            placement.is_read_beside(self._prompts.read_beside(self._asked, placement.read))
+        return placement
+
+
+async def _read(prompts: Prompts, asked: Asked) -> Prompt:
+    match prompts:
+        case TextPrompts():
+            return prompts.at_once(asked)
+        case NamedPrompts():
+            return await prompts.read(asked)
 
 
 class SteeredReply:

@@ -217,3 +217,50 @@ def test_replica_that_is_gone() -> None:
     house.loads[C], house.conditions[C] = 0.0, Condition.READY
     for prefer in (session, Near(key)):
         assert house.choose(blocks(*SYSTEM), prefer).replica != first.replica
+
+
+class TestUnread:
+    """A prompt whose tokens are not known yet."""
+
+    def test_goes_where_nothing_is_to_choose(self) -> None:
+        house = House(A, B)
+        states = [ReplicaState(A, condition=Condition.DRAINING), ReplicaState(B)]
+        choice = house.router.choose_unread(HERE, states)
+        assert choice is not None
+        assert (choice.replica, choice.why, choice.predicted_tokens) == (B, Why.ONLY, 0)
+
+    @pytest.mark.parametrize("condition", [Condition.READY, Condition.DOWN])
+    def test_else_nowhere(self, condition: Condition) -> None:
+        states = [ReplicaState(A, condition=condition), ReplicaState(B, condition=condition)]
+        assert House(A, B).router.choose_unread(HERE, states) is None
+
+    def test_its_conversation_stays_when_others_are_back(self) -> None:
+        house = House(A, B)
+        session = Session(b"s")
+        house.router.choose_unread(HERE, [ReplicaState(B)], session)
+        for number in range(5):
+            assert house.choose(blocks(number), session).why is Why.SESSION
+
+    def test_is_foretold_as_if_it_had_been_known(self) -> None:
+        """What was learned since it was sent does not count, not even of itself."""
+        house = House(A)
+        prompt = blocks(*SYSTEM, 50)
+        house.send(blocks(*SYSTEM[:20]))
+        choice = house.router.choose_unread(HERE, [ReplicaState(A)])
+        assert choice is not None
+        moment = house.known.moment
+        house.known.sent(A, choice.region, prompt)
+        foretold = house.router.foretell(choice, prompt, as_of=moment)
+        assert (foretold.predicted_tokens, foretold.reference_tokens) == (320, 0)
+        assert house.choose(prompt).predicted_tokens == 640
+
+    @pytest.mark.parametrize(("place", "credit"), [(A, 640), (B, 0)])
+    def test_with_what_a_like_question_had(self, place: ReplicaName, credit: int) -> None:
+        house = House(A, B)
+        key = CacheKey(b"like")
+        region = house.known.region(HERE)
+        house.router.remember(key, Choice(place, Why.ONLY, region), blocks(*SYSTEM))
+        choice = house.router.choose_unread(HERE, [ReplicaState(A)])
+        assert choice is not None
+        foretold = house.router.foretell(choice, blocks(*SYSTEM, 50), as_of=0, near=Near(key))
+        assert (foretold.predicted_tokens, foretold.reference_tokens) == (credit, credit)

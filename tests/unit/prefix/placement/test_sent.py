@@ -82,3 +82,18 @@ def test_smaller_room_takes_effect_at_once() -> None:
     assert sent.tokens == 0
     sent.add(HERE, blocks(1, 2, 3))
     assert sent.matched_tokens(HERE, blocks(1, 2, 3)) == 0
+
+
+def test_as_of_a_moment() -> None:
+    """Inside a run, behind it, and across runs; what was evicted and came again is new."""
+    sent = shadow(8)
+    sent.add(HERE, blocks(1, 2), 1)
+    sent.add(HERE, blocks(1, 2, 3), 2)
+    sent.add(HERE, blocks(1, 2, 4, 5), 3)
+    held = [sent.matched_tokens(HERE, blocks(1, 2, 4, 5), as_of) // 16 for as_of in range(4)]
+    assert held == [0, 2, 2, 4]
+    assert sent.matched_tokens(HERE, blocks(1, 2, 3), 2) == 48
+    sent.add(HERE, blocks(*range(60, 68)), 4)
+    sent.add(HERE, blocks(1, 2), 5)
+    assert sent.matched_tokens(HERE, blocks(1, 2), 4) == 0
+    assert sent.matched_tokens(HERE, blocks(1, 2), 5) == 32

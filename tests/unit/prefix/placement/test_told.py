@@ -165,3 +165,15 @@ def test_places_of_a_block_are_bounded() -> None:
     assert known.tokens == 16
     known.remove(b"a", "medium 99")  # beyond the bound: not known to be there
     assert known.tokens == 16
+
+
+def test_as_of_a_moment() -> None:
+    """What is told again is not news; what was removed and is told again is."""
+    known = ToldBlocks(10_000)
+    known.store(stored("ab", 1, 2), 1)
+    known.store(stored("abc", 1, 2, 3), 2)
+    assert [known.matched_tokens(HERE, blocks(1, 2, 3), as_of) for as_of in range(3)] == [0, 32, 48]
+    known.remove(b"b", None)
+    known.store(stored("b", 2, after=b"a"), 3)
+    assert known.matched_tokens(HERE, blocks(1, 2, 3), 2) == 16
+    assert known.matched_tokens(HERE, blocks(1, 2, 3), 3) == 48

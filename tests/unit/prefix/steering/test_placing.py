@@ -11,8 +11,9 @@ from stepwell.engines.token_sources import tokens_of
 from stepwell.prefix.placement.replicas import ReplicaName
 from stepwell.prefix.placement.residency import Residency
 from stepwell.prefix.placement.router import Router
-from stepwell.prefix.steering.placing import Knowledge, Placement, Placing, scope_of
-from stepwell.prefix.steering.prompts import Prompt
+from stepwell.prefix.steering.placement import Knowledge, Placement
+from stepwell.prefix.steering.placing import Placing, scope_of
+from stepwell.prefix.steering.prompts import Asked, Prompt
 
 A = ReplicaName("a")
 IDS = range(1_000, 1_400)
@@ -32,8 +33,8 @@ def placed(
     tenant: Namespace | None = ALICE,
 ) -> Placement:
     placing = Placing("llm", one.known, hints=one.hints, events=one.events)
-    prompt = Prompt("m", tokens, is_exact)
-    placement = placing.place(call({}, namespace=tenant), prompt, one.replicas.states(), None)
+    asked = Asked.of(call({"model": "m"}, namespace=tenant))
+    placement = placing.place(asked, Prompt(tokens, is_exact), one.replicas.states(), None)
     assert placement is not None
     return placement
 
@@ -122,6 +123,7 @@ def test_the_load_is_what_is_left_to_compute(one: Steering) -> None:
 def test_placed_on_a_replica_it_is_foretold_as_elsewhere(one: Steering) -> None:
     finished(one, Usage(400, 1, 0))
     placing = Placing("llm", one.known, hints=one.hints, events=one.events)
-    placement = placing.place_on(A, asking(IDS), Prompt("m", tokens_of(IDS), is_exact=True))
+    prompt = Prompt(tokens_of(IDS), is_exact=True)
+    placement = placing.place_on(A, Asked.of(asking(IDS)), prompt)
     assert placement.noted == "prefix: 384 of 400 tokens foretold on a (warm-up)"
     placement.ended(None)

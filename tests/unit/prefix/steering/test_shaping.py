@@ -32,7 +32,7 @@ def call(body: Any, namespace: Namespace | None = ALICE) -> Call:
 
 
 def shaped(shape: Shape, body: dict[str, Any], namespace: Namespace | None = ALICE) -> Any:
-    return orjson.loads(Shaping((shape,)).apply(call(body, namespace)).body)
+    return orjson.loads(Shaping((shape,)).apply(call(body, namespace), body).body)
 
 
 def salt_of(namespace: Namespace | None) -> str:
@@ -129,14 +129,15 @@ class TestBreakpoints:
 
 def test_nothing_to_do_leaves_the_very_call() -> None:
     asked = call({"messages": [HELLO]})
-    assert Shaping(()).apply(asked) is asked
-    assert Shaping((with_breakpoints,)).apply(asked) is asked
-    assert Shaping((with_breakpoints,)).apply(call([1])).body == b"[1]"
+    body = orjson.loads(asked.body)
+    assert Shaping(()).apply(asked, body) is asked
+    assert Shaping((with_breakpoints,)).apply(asked, body) is asked
+    assert Shaping((with_breakpoints,)).apply(call([1]), {}).body == b"[1]"
 
 
 def test_what_our_own_engine_is_to_hold() -> None:
     body = {"model": "m", "messages": [HELLO], "max_tokens": 1, "cache_salt": "s"}
-    assert orjson.loads(hold_body(call(body), Hold(60))) == {
+    assert orjson.loads(hold_body(body, Hold(60))) == {
         "model": "m",
         "messages": [HELLO],
         "cache_salt": "s",

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from support.steering import (
     ALICE,
+    LateTokens,
     NamedTokens,
     SomeReply,
     SomeServer,
@@ -13,6 +14,7 @@ from support.steering import (
     asking,
     call,
     steering,
+    told,
 )
 
 from stepwell.core.entry import Usage
@@ -74,6 +76,7 @@ class TestLoad:
             break
         assert one.loads == [1]  # its prompt has been computed
         await reply.aclose()
+        await told()
         assert one.loads == [0]
         # The prompt was read, and so is held; what it cost nobody has said.
         assert one.upstream.reports()[0].held_tokens == 400
@@ -110,6 +113,7 @@ class TestLoad:
             pass
         for _ in range(3):
             await reply.aclose()
+            await told()
         assert one.loads == [0]
         assert one.upstream.reports()[0].agreed.requests == 1
         assert len(one.events.of(CachedTokensCompared)) == 1
@@ -147,6 +151,107 @@ class TestTries:
         one = steering(answering(b"busy", status=503), source=NamedTokens())
         reply = await one.upstream.send(asking(PROMPT))
         assert (reply.status, [chunk async for chunk in reply.chunks()]) == (503, [b"busy"])
+
+
+class TestTokensThatComeLate:
+    """Of a call that has one place to go: it is sent, and they are asked for beside it."""
+
+    @pytest.fixture
+    def source(self) -> LateTokens:
+        return LateTokens()
+
+    async def test_nothing_waits_for_them_and_nothing_is_lost(self, source: LateTokens) -> None:
+        one = steering(SomeServer("a", well), source=source)
+        assert await one.ask(asking(PROMPT)) == answer(Usage(400, 1, 0))
+        assert (source.asked, source.named) == (1, 0)
+        source.let_go.set()
+        await told()
+        (report,) = one.upstream.reports()
+        assert (report.held_tokens, report.agreed.requests, report.load) == (400, 1, 0)
+
+    async def test_what_is_foretold_is_what_was_known_when_it_was_sent(
+        self, source: LateTokens
+    ) -> None:
+        """Its own blocks are told of before its tokens come."""
+        one = steering(SomeServer("a", well), source=source)
+        reply = await one.upstream.send(asking(PROMPT))
+        assert isinstance(reply, SupportsNotes)
+        assert reply.noted == ("prefix: tokens not named yet, on a (only)",)
+        one.known.residency.sent(ReplicaName("a"), one.known.residency.region(SCOPE), _TOKENS)
+        source.let_go.set()
+        await told()
+        assert reply.noted == ("prefix: 0 of 400 tokens foretold on a (only)",)
+        await reply.aclose()
+
+    async def test_they_count_as_work_from_then_on(self, source: LateTokens) -> None:
+        one = steering(SomeServer("a", well), source=source)
+        reply = await one.upstream.send(asking(range(2_048)))
+        assert one.loads == [1.0]
+        source.let_go.set()
+        await told()
+        assert one.loads == [3.0]
+        await reply.aclose()
+        assert one.loads == [0.0]
+
+    async def test_not_where_the_prompt_has_been_computed(self, source: LateTokens) -> None:
+        one = steering(answering(b"{", b"}"), source=source)
+        reply = await one.upstream.send(asking(range(2_048)))
+        async for _ in reply.chunks():
+            break
+        source.let_go.set()
+        await told()
+        assert one.loads == [1.0]
+        await reply.aclose()
+
+    @pytest.mark.parametrize("status", [200, 400, 503])
+    async def test_nobody_wants_them_of_a_call_of_which_nothing_came(
+        self, source: LateTokens, status: int
+    ) -> None:
+        one = steering(answering(b"{}", status=status), source=source)
+        reply = await one.upstream.send(asking(PROMPT))
+        await told()
+        await reply.aclose()
+        source.let_go.set()
+        await told()
+        assert (source.asked, source.named) == (1, 0)
+        assert one.upstream.reports()[0].held_tokens == 0
+
+    async def test_nor_of_one_that_is_cancelled(self, source: LateTokens) -> None:
+        one = steering(SomeServer("a", well, hold=asyncio.Event()), source=source)
+        sending = asyncio.create_task(one.upstream.send(asking(PROMPT)))
+        await told()
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        source.let_go.set()
+        await told()
+        assert (source.asked, source.named, one.loads) == (1, 0, [0])
+
+    async def test_nor_after_closing(self, source: LateTokens) -> None:
+        one = steering(SomeServer("a", well), source=source)
+        await one.ask(asking(PROMPT))
+        await one.upstream.aclose()
+        assert source.named == 0
+
+    async def test_two_that_are_ready_wait_for_them(self, source: LateTokens) -> None:
+        one = steering(SomeServer("a", well), SomeServer("b", well), source=source)
+        asking_it = asyncio.create_task(one.ask(asking(PROMPT)))
+        await told()
+        assert sum(one.calls.values()) == 0
+        source.let_go.set()
+        await asking_it
+        assert sum(one.calls.values()) == 1
+
+    async def test_the_only_one_that_is_ready_is_gone(self, source: LateTokens) -> None:
+        """What is left to try is the other, and again nothing is to choose."""
+        one = steering(SomeServer("a", gone), SomeServer("b", well), source=source)
+        one.draining.add("b")
+        await one.ask(asking(PROMPT))
+        assert one.calls == {"a": 1, "b": 1}
+        source.let_go.set()
+        await told()
+        assert source.named == 1
+        assert [report.held_tokens for report in one.upstream.reports()] == [0, 400]
 
 
 class TestSendTo:

@@ -60,7 +60,3 @@ def test_what_only_changes_the_answer_is_left_out() -> None:
 )
 def test_whole_tokens_of_anything(endpoint: Endpoint, body: dict[str, Any]) -> None:
     assert len(tokens(endpoint, **body)) % 4 == 0
-
-
-def test_what_is_no_object_has_none() -> None:
-    assert text_tokens(Endpoint.CHAT, [1]) == b""
