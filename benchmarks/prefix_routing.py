@@ -6,8 +6,10 @@ all (``of_one``): what placing costs. Load is work: tokens computed and written,
 over mean of the replicas. Nothing is measured in real time but ``choose_us``, CPU microseconds of
 a choice.
 
-Public traces are read from ``--data DIRECTORY``: Mooncake's and LMCache's, as JSON lines. Run it
-from the project root: ``PYTHONPATH=src python benchmarks/prefix_routing.py --smoke``.
+Public traces are read from ``--data DIRECTORY``: Mooncake's and LMCache's, as JSON lines. With
+``--servers N`` nothing is simulated: conversations are held with N real llama.cpp servers, with
+one, in turn and through the gateway (routing_servers.py); there, load is tokens computed. Run it
+from the project root: ``PYTHONPATH=src:tests python benchmarks/prefix_routing.py --smoke``.
 """
 
 import itertools
@@ -19,6 +21,7 @@ from pathlib import Path
 
 from report import parse_arguments, print_table, write
 from routing_fleet import Chat, Fleet, Kv, Outage, Policy, Replica
+from routing_servers import play as play_servers
 from routing_traffic import Mix, chats, read, strangers
 
 from stepwell.core.kv import KvScope, Tokens
@@ -316,23 +319,36 @@ def traces(directory: Path, *, smoke: bool) -> Iterator[Scene]:
             yield Scene(name, found, room_tokens=1_000_000, block_tokens=512)
 
 
-def main() -> None:
-    """Play all scenes, print the table, write the JSON."""
-    arguments = parse_arguments(
-        __doc__ or "", data="directory of public traces", scene="only scenes whose name has this"
-    )
-    found = list(scenes(smoke=arguments.smoke))
-    if arguments.data:
-        found += traces(Path(arguments.data), smoke=arguments.smoke)
+def simulate(data: str | None, wanted: str, *, smoke: bool) -> list[dict[str, object]]:
+    """Play the scenes whose names have ``wanted``, print a table of each, return all rows."""
+    found = list(scenes(smoke=smoke))
+    if data:
+        found += traces(Path(data), smoke=smoke)
     columns = ["way", "cached", "of_one", "load", "first_token_p50", "first_token_p99"]
     rows: list[dict[str, object]] = []
     for scene in found:
-        if (arguments.scene or "") in scene.name:
+        if wanted in scene.name:
             played = list(play(scene, ways(Rules())))
             print(f"{scene.name}:")
             print_table(played, [*columns, "foretold_met", "choose_us"])
             print(flush=True)
             rows += played
+    return rows
+
+
+def main() -> None:
+    """Simulate, or ask real servers; print tables, write the JSON."""
+    arguments = parse_arguments(
+        __doc__ or "",
+        data="directory of public traces",
+        scene="only scenes whose name has this",
+        servers="how many real servers to ask in place of all scenes",
+    )
+    if arguments.servers:
+        rows = play_servers(int(arguments.servers), smoke=arguments.smoke)
+        print_table(rows, ["way", "prompt_tokens", "cached", "of_one", "load", "foretold_met"])
+    else:
+        rows = simulate(arguments.data, arguments.scene or "", smoke=arguments.smoke)
     write("prefix_routing", {"smoke": arguments.smoke, "rows": rows}, arguments.json)
 
 

@@ -1,10 +1,14 @@
 """A gateway in front of several replicas of one model server."""
 
 import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.dead_ports import refusing, silent
 from support.fleet import fleet
 from support.gateway import running_gateway
 
@@ -53,6 +57,37 @@ async def test_a_replica_that_is_gone_is_passed_over(tmp_path: Path) -> None:
         await fleet_.replicas[1 - holder].__aexit__()
         assert (await fleet_.say("one more")).status == 200
         assert fleet_.calls[holder] == 2
+
+
+@pytest.mark.parametrize("port", [refusing, silent])
+@pytest.mark.parametrize("engine", [None, "llamacpp"])
+async def test_where_no_connection_can_be_made_nothing_was_sent(
+    tmp_path: Path, port: Callable[[], AbstractContextManager[socket.socket]], engine: str | None
+) -> None:
+    """So another is sent it: be the connection refused, or the host one that has vanished."""
+    with port() as dead:
+        async with fleet(
+            tmp_path, 1, dead=[dead], engine=engine, connect_timeout_seconds=0.1
+        ) as fleet_:
+            answers = await asyncio.gather(*[fleet_.say(f"{number}?") for number in range(8)])
+            assert [answer.status for answer in answers] == [200] * 8
+            assert fleet_.calls == [8]
+            (live, _) = await fleet_.reports()
+            # The dead one, if it is not known yet to be dead, is the only one that is ready now.
+            assert (await fleet_.move(live["replica"], "draining")).status == 200
+            assert (await fleet_.say("And this?")).status == 200
+            states = [replica["condition"] for replica in await fleet_.reports()]
+            assert states == ["draining", "down"]
+
+
+async def test_one_that_breaks_before_its_head_costs_that_answer(tmp_path: Path) -> None:
+    """It may have computed it: nobody is asked again. What comes next finds it closed."""
+    async with fleet(tmp_path, 2) as fleet_:
+        for replica in fleet_.replicas:
+            replica.queue.append(Script(fault=Fault.NO_REPLY))
+        answer = await fleet_.say("one")
+        assert (answer.status, sum(fleet_.calls)) == (502, 1)
+        assert b"upstream_broken" in answer.body
 
 
 async def test_all_gone_is_an_error_that_says_so(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 import contextlib
 import json
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,16 +64,27 @@ class Fleet:
 
 @contextlib.asynccontextmanager
 async def fleet(
-    tmp_path: Path, count: int = 2, *, settings: dict[str, Any] | None = None, **table: Any
+    tmp_path: Path,
+    count: int = 2,
+    *,
+    dead: Sequence[socket.socket] = (),
+    settings: dict[str, Any] | None = None,
+    **table: Any,
 ) -> AsyncIterator[Fleet]:
-    """Run a gateway in front of ``count`` replicas; ``table`` is the upstream's."""
+    """Run a gateway in front of ``count`` replicas; ``table`` is the upstream's.
+
+    Ports at which nobody answers are replicas, too.
+    """
     tmp_path.mkdir(exist_ok=True)  # noqa: ASYNC240  (a test's own directory)
     async with contextlib.AsyncExitStack() as stack:
         replicas = [
             await stack.enter_async_context(FakeUpstream(prefixes=FakePrefixCache()))
             for _ in range(count)
         ]
-        upstream = {"replicas": [replica.base_url for replica in replicas], **table}
+        ports = [one.getsockname()[1] for one in dead]
+        urls = [replica.base_url for replica in replicas]
+        urls += [f"http://127.0.0.1:{port}/v1" for port in ports]
+        upstream = {"replicas": urls, **table}
         gateway = await stack.enter_async_context(
             running_gateway(
                 tmp_path / "data", "", {"upstreams": {"llm": upstream}, **(settings or {})}

@@ -13,6 +13,7 @@ from stepwell.assembly.settings_upstreams import Torch, Upstream
 from stepwell.core.errors import ConfigError
 
 TWO = ["http://a:1/v1", "http://b:1/v1"]
+EVENTS = ["tcp://a:1", "tcp://b:1"]
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,7 @@ TWO = ["http://a:1/v1", "http://b:1/v1"]
     [
         ({}, "base_url is missing, or replicas"),
         ({"base_url": TWO[0], "replicas": TWO}, "base_url and replicas do not go together"),
-        ({"replicas": [TWO[0], "http://A:1/v1/"]}, "replicas has 'http://A:1/v1/' twice"),
+        ({"replicas": [TWO[0], "http://A:1/v1/"]}, "'http://A:1/v1/' is twice in replicas"),
         ({"kind": "torch", "replicas": TWO}, 'replicas does not go with kind = "torch"'),
         ({"replicas": TWO, "prefix": {"salt": "tenant"}}, "prefix.salt = .tenant. goes with"),
         (
@@ -39,11 +40,37 @@ TWO = ["http://a:1/v1", "http://b:1/v1"]
             {"base_url": TWO[0], "engine": "vllm", "prefix": {"kv_events": ["tcp://a"]}},
             "kv_events",
         ),
+        (
+            {"replicas": TWO, "prefix": {"block_tokens": 32, "replica_tokens": 31}},
+            r"llm\.prefix: replica_tokens is 31; it must be at least block_tokens, which is 32",
+        ),
+        (
+            {"replicas": TWO, "engine": "vllm", "prefix": {"kv_events": EVENTS[:1] * 2}},
+            r"upstreams\.llm\.prefix: 'tcp://a:1' is twice in kv_events and kv_replays; each",
+        ),
+        (
+            {
+                "replicas": TWO,
+                "engine": "vllm",
+                "prefix": {"kv_events": EVENTS, "kv_replays": ["tcp://c:1", "tcp://A:1"]},
+            },
+            "'tcp://A:1' is twice in kv_events and kv_replays",
+        ),
     ],
 )
 def test_what_does_not_go_together(table: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         parse_settings({"upstreams": {"llm": table}})
+
+
+def test_a_replica_of_one_block() -> None:
+    table = {"replicas": TWO, "prefix": {"block_tokens": 16, "replica_tokens": 16}}
+    assert parse_settings({"upstreams": {"llm": table}}).upstreams["llm"].replicas == tuple(TWO)
+
+
+def test_a_rewrite_that_is_named_twice() -> None:
+    with pytest.raises(ConfigError, match=r"^prefix: 'tools' is twice in rewrite; each"):
+        parse_settings({"prefix": {"rewrite": ["tools", "ids", "tools"]}})
 
 
 @pytest.mark.parametrize("address", ["tcp://10.0.0.1:5557", "tcp://[::1]:5557", "ipc:///run/e"])

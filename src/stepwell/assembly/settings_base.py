@@ -1,5 +1,6 @@
 """What the tables of the settings are made of."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -16,6 +17,23 @@ Text = Annotated[str, Meta(min_length=1)]
 Similarity = Annotated[float, Meta(ge=0, le=1)]
 """Cosine similarity; never a distance."""
 Url = Annotated[str, Meta(pattern="^https?://[^ ]+$")]
+
+
+def check_distinct(name: str, given: Sequence[str]) -> None:
+    """Refuse a list that says the same thing twice, be it with a slash at its end or in capitals.
+
+    Args:
+        name: What the list is called.
+        given: What it holds.
+
+    Raises:
+        ValueError: One is there twice.
+    """
+    known: set[str] = set()
+    for one in given:
+        if (plain := one.rstrip("/").lower()) in known:
+            raise ValueError(f"{one!r} is twice in {name}; each must be another")
+        known.add(plain)
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

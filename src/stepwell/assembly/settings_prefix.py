@@ -1,6 +1,6 @@
 """The table ``[prefix]`` of the settings."""
 
-from stepwell.assembly.settings_base import Name, Seconds, Table, Text
+from stepwell.assembly.settings_base import Name, Seconds, Table, Text, check_distinct
 from stepwell.policy.prompt_shape.reshaping import Rewrite
 
 
@@ -42,10 +42,13 @@ class Prefix(Table, frozen=True):
     """``[prefix]``: what engines can reuse of earlier prompts."""
 
     rewrite: tuple[Rewrite, ...] = ()
-    """Rewrites of requests, so that their prompts begin like the ones before. The model reads the
-    rewritten prompt; answers of before are not served for it. ``timestamps``, ``ids``,
-    ``counters``: sentences of the system prompt that say only such a thing move to the end of the
-    last user message. ``tools``: tools are sorted by name. ``json``: so are the keys in them.
-    ``whitespace``: no blanks at line ends of the system prompt, one empty line at most."""
+    """Rewrites of requests, each named once, so that their prompts begin like the ones before. The
+    model reads the rewritten prompt; answers of before are not served for it. ``timestamps``,
+    ``ids``, ``counters``: sentences of the system prompt that say only such a thing move to the end
+    of the last user message. ``tools``: tools are sorted by name. ``json``: so are the keys in
+    them. ``whitespace``: no blanks at line ends of the system prompt, one empty line at most."""
     warm: tuple[WarmPrompt, ...] = ()
     """System prompts that replicas are to hold."""
+
+    def __post_init__(self) -> None:
+        check_distinct("rewrite", [one.value for one in self.rewrite])

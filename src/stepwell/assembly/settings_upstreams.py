@@ -12,6 +12,7 @@ from stepwell.assembly.settings_base import (
     Table,
     Text,
     Url,
+    check_distinct,
 )
 from stepwell.keys.canonical import Dialect
 
@@ -29,7 +30,8 @@ class UpstreamPrefix(Table, frozen=True):
     block_tokens: Annotated[int, Meta(ge=1, le=1_024)] = 16
     """Tokens of a block: prefixes are reused in whole ones."""
     replica_tokens: Count = 200_000
-    """Tokens of prompts a replica has room for, until what it reports says otherwise."""
+    """Tokens of prompts a replica has room for, until what it reports says otherwise. At least
+    ``block_tokens``."""
     token_timeout_seconds: PositiveSeconds = 0.25
     """How long the server may take to name a prompt's tokens; else its text stands for them."""
     kv_events: tuple[ZmqAddress, ...] = ()
@@ -47,6 +49,15 @@ class UpstreamPrefix(Table, frozen=True):
     cache_control: bool = False
     """Whether to mark where prefixes end, as Anthropic's models want it: at most four times, and
     not in requests that have marks of their own."""
+
+    def __post_init__(self) -> None:
+        if self.replica_tokens < self.block_tokens:
+            raise ValueError(
+                f"replica_tokens is {self.replica_tokens}; it must be at least block_tokens, which"
+                f" is {self.block_tokens}"
+            )
+        # In one go: nothing listens for events and for requests to replay them at one address.
+        check_distinct("kv_events and kv_replays", self.kv_events + self.kv_replays)
 
 
 class Llama(Table, frozen=True):
@@ -166,8 +177,4 @@ def _check_addresses(table: Upstream) -> None:
         raise ValueError("base_url is missing, or replicas")
     if table.base_url is not None and table.replicas:
         raise ValueError("base_url and replicas do not go together")
-    known: set[str] = set()
-    for url in table.replicas:
-        if (plain := url.rstrip("/").lower()) in known:
-            raise ValueError(f"replicas has {url!r} twice")
-        known.add(plain)
+    check_distinct("replicas", table.replicas)

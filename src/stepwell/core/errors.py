@@ -15,6 +15,7 @@
       UpstreamError             the model server did not answer properly
         UpstreamTimeout           504
         UpstreamUnreachable       502, nothing was sent: safe to retry
+          UpstreamConnectTimeout  504, a timeout, too: no connection in time
         UpstreamBroken            502, it failed after the request was sent
 
 A miss, a bypass and "not stored" are values (`stepwell.core.outcome`), not
@@ -122,6 +123,10 @@ class UpstreamTimeout(UpstreamError):
 
 class UpstreamUnreachable(UpstreamError):
     """No connection could be made; nothing was sent."""
+
+
+class UpstreamConnectTimeout(UpstreamTimeout, UpstreamUnreachable):
+    """No connection could be made within the time allowed; nothing was sent."""
 
 
 class UpstreamBroken(UpstreamError):

@@ -114,7 +114,8 @@ class HttpUpstream:
 
         Raises:
             UpstreamUnreachable: No connection, after the retries that are safe.
-            UpstreamTimeout: No connection, or no head, in time.
+            UpstreamConnectTimeout: No connection in time.
+            UpstreamTimeout: No head in time.
             UpstreamBroken: The connection broke after the request was sent, what came is not
                 HTTP, or a 2xx is neither JSON nor an event stream (a login page, say).
             RequestError: HTTP cannot carry a field, because of a line break, say.

@@ -2,7 +2,12 @@
 
 import asyncio
 
-from stepwell.core.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
+from stepwell.core.errors import (
+    UpstreamBroken,
+    UpstreamConnectTimeout,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from stepwell.engines.http_transport import (
     Broken,
     CannotConnect,
@@ -48,7 +53,8 @@ class HttpSession:
 
         Raises:
             UpstreamUnreachable: No connection, or this session is closed.
-            UpstreamTimeout: No connection, or no head, in time.
+            UpstreamConnectTimeout: No connection in time.
+            UpstreamTimeout: No head in time.
             UpstreamBroken: The connection broke after the request was sent, or what came is
                 not HTTP.
         """
@@ -69,9 +75,11 @@ class HttpSession:
                     raise UpstreamBroken(message, upstream=self._upstream) from None
                 fresh = True
             except ConnectTimeout:
-                raise self._late("connection", self._limits.connect_timeout_seconds) from None
+                limit_seconds = self._limits.connect_timeout_seconds
+                raise self._late(UpstreamConnectTimeout, "connection", limit_seconds) from None
             except TimeoutError:
-                raise self._late("reply", self._limits.first_byte_timeout_seconds) from None
+                limit_seconds = self._limits.first_byte_timeout_seconds
+                raise self._late(UpstreamTimeout, "reply", limit_seconds) from None
         message = f"{self._upstream} is closed: this process is shutting down"
         raise UpstreamUnreachable(message, upstream=self._upstream)
 
@@ -80,9 +88,11 @@ class HttpSession:
         self._is_closed = True
         await self._transport.aclose()
 
-    def _late(self, what: str, limit_seconds: float) -> UpstreamTimeout:
+    def _late(
+        self, kind: type[UpstreamTimeout], what: str, limit_seconds: float
+    ) -> UpstreamTimeout:
         message = f"{self._upstream} gave no {what} within {limit_seconds:g} s"
-        return UpstreamTimeout(message, upstream=self._upstream)
+        return kind(message, upstream=self._upstream)
 
 
 def _is_stale(error: Broken) -> bool:

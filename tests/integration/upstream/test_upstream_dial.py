@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from support.dead_ports import silent
 
 from stepwell.engines import direct_dial
 from stepwell.engines.direct_dial import TcpAddress, dial, resolve
@@ -19,16 +20,6 @@ def address_of(listener: socket.socket) -> TcpAddress:
 def listening() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener
-
-
-@contextmanager
-def silent() -> Iterator[socket.socket]:
-    """Listen, but answer no handshake: the queue is full."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
-        with socket.create_connection(listener.getsockname()), socket.socket() as waiting:
-            waiting.settimeout(0)
-            waiting.connect_ex(listener.getsockname())
-            yield listener
 
 
 def refusing() -> TcpAddress:

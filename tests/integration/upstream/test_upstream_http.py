@@ -2,13 +2,18 @@
 
 import asyncio
 import json
-import socket
 import traceback
 
 import pytest
+from support.dead_ports import silent
 from support.upstreams import Events, MakeUpstream, failure, make_call, read
 
-from stepwell.core.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
+from stepwell.core.errors import (
+    UpstreamBroken,
+    UpstreamConnectTimeout,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from stepwell.engines.http import HttpUpstream
 from stepwell.testing.fake_upstream import FakeUpstream, Fault, Script
 
@@ -238,16 +243,11 @@ async def test_hanging_body_times_out_between_chunks(
 
 async def test_unanswered_connection_times_out(make_upstream: MakeUpstream, events: Events) -> None:
     """A host that does not answer the handshake is a timeout that says so."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
-        address = full.getsockname()
-        with socket.create_connection(address), socket.socket() as waiting:
-            waiting.settimeout(0)
-            waiting.connect_ex(address)
-            upstream = make_upstream(
-                f"http://127.0.0.1:{address[1]}/v1", connect_timeout_seconds=0.05
-            )
-            with pytest.raises(UpstreamTimeout, match=r"main gave no connection within 0\.05 s"):
-                await upstream.send(make_call())
+    with silent() as full:
+        address = f"http://127.0.0.1:{full.getsockname()[1]}/v1"
+        upstream = make_upstream(address, connect_timeout_seconds=0.05)
+        with pytest.raises(UpstreamConnectTimeout, match=r"main gave no connection within 0\.05 s"):
+            await upstream.send(make_call())
     assert events.seen == [failure("timeout")]
 
 

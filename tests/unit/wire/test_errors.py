@@ -8,6 +8,7 @@ from stepwell.core.errors import (
     RequestError,
     StoreUnavailable,
     UpstreamBroken,
+    UpstreamConnectTimeout,
     UpstreamError,
     UpstreamTimeout,
     UpstreamUnreachable,
@@ -46,6 +47,7 @@ def test_types_of_request_errors(status: int, kind: str) -> None:
     ("error", "status", "code"),
     [
         (UpstreamTimeout(SECRET, upstream="u"), 504, "upstream_timeout"),
+        (UpstreamConnectTimeout(SECRET, upstream="u"), 504, "upstream_timeout"),
         (UpstreamUnreachable(SECRET, upstream="u"), 502, "upstream_unreachable"),
         (UpstreamBroken(SECRET, upstream="u"), 502, "upstream_broken"),
         (UpstreamError(SECRET, upstream="u"), 502, "upstream_failed"),

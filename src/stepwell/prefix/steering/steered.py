@@ -77,8 +77,8 @@ class SteeredUpstream:
 
         Raises:
             UpstreamUnreachable: No replica can be reached.
-            UpstreamTimeout: No head in time.
-            UpstreamBroken: The connection broke after the request was sent.
+            UpstreamTimeout: No head in time: the replica may be at work, so no other is tried.
+            UpstreamBroken: The connection broke after the request was sent; as before.
         """
         await self._replicas.hear()
         near = self._placing.near(call)

@@ -18,7 +18,12 @@ from support.steering import (
 )
 
 from stepwell.core.entry import Usage
-from stepwell.core.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
+from stepwell.core.errors import (
+    UpstreamBroken,
+    UpstreamConnectTimeout,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from stepwell.core.events import CachedTokensCompared, Degraded, Placed
 from stepwell.core.names import CacheKey
 from stepwell.core.ports import Call, Reply
@@ -120,8 +125,9 @@ class TestLoad:
 
 
 class TestTries:
-    async def test_the_next_one_where_one_is_gone(self) -> None:
-        one = two(SomeServer("a", gone))
+    @pytest.mark.parametrize("kind", [UpstreamUnreachable, UpstreamConnectTimeout])
+    async def test_the_next_one_where_one_is_gone(self, kind: type[UpstreamUnreachable]) -> None:
+        one = two(SomeServer("a", lambda _: kind("nobody there", upstream="llm")))
         one.known.residency.sent(ReplicaName("a"), one.known.residency.region(SCOPE), _TOKENS)
         with pytest.raises(UpstreamUnreachable):
             await one.upstream.send_to("a", asking(PROMPT))
