@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.dead_ports import refusing, silent
-from support.fleet import fleet
+from support.fleet import Fleet, fleet
 from support.gateway import running_gateway
 
 from stepwell.testing.fake_upstream import FakeUpstream, Fault, Script
@@ -132,6 +132,51 @@ async def test_one_that_dies_in_the_middle_of_a_stream(tmp_path: Path) -> None:
         assert answer.status == 200
         assert b'"error"' in answer.body
         assert sum(fleet_.calls) == 1
+
+
+class TestTokensThatComeLate:
+    """Where one server is steered, its answers do not wait until it has named a prompt's tokens."""
+
+    async def test_they_are_counted_when_they_come(self, tmp_path: Path) -> None:
+        let_go = asyncio.Event()
+        async with fleet(tmp_path, 1, engine="vllm", prefix=PATIENT) as fleet_:
+            fleet_.replicas[0].paths["/tokenize"] = Script(hold=let_go)
+            for text in ("one", "two"):
+                assert (await fleet_.say(text)).status == 200
+            (report,) = await fleet_.reports()
+            assert (report["agreed"]["requests"], report["held_tokens"]) == (0, 0)
+            let_go.set()
+            agreed = await agreed_on(fleet_, 2)
+            # Though both have been computed by now, nothing was known when they were sent.
+            assert agreed["foretold_tokens"] == 0 < agreed["cached_tokens"]
+            await fleet_.say("three")
+            agreed = await agreed_on(fleet_, 3)
+            assert agreed["met_tokens"] == agreed["foretold_tokens"] > 250
+
+    async def test_the_text_stands_for_those_that_never_come(self, tmp_path: Path) -> None:
+        prefix = {"token_timeout_seconds": 0.05}
+        async with fleet(tmp_path, 1, engine="vllm", prefix=prefix) as fleet_:
+            fleet_.replicas[0].paths["/tokenize"] = Script(hold=asyncio.Event())
+            for number in (1, 2):
+                assert (await fleet_.say(f"{number}?")).status == 200
+                agreed = await agreed_on(fleet_, number)
+            assert agreed["foretold_tokens"] > 250
+            failed = await fleet_.metric("stepwell_failures_total", component="tokens.llm")
+            assert failed == 2
+
+
+PATIENT = {"token_timeout_seconds": 30}
+
+
+async def agreed_on(fleet_: Fleet, requests: int) -> dict[str, Any]:
+    """Return what was foretold and reported, once so many requests are compared."""
+    async with asyncio.timeout(10):
+        while True:
+            (report,) = await fleet_.reports()
+            agreed: dict[str, Any] = report["agreed"]
+            if agreed["requests"] >= requests:
+                return agreed
+            await asyncio.sleep(0.01)
 
 
 class TestSalts:

@@ -36,6 +36,7 @@ class FakeUpstream:
 
     Attributes:
         scripts: Model name to script; starts as `SCRIPTS`.
+        paths: Path, such as ``/tokenize``, to script; comes before the model's.
         queue: Scripts for the next calls, whatever their model.
         calls: The last thousand requests, oldest first.
         call_count: Requests since the start.
@@ -50,6 +51,7 @@ class FakeUpstream:
         """
         self._prefixes = prefixes
         self.scripts = dict(SCRIPTS)
+        self.paths: dict[str, Script] = {}
         self.queue: deque[Script] = deque()
         self.calls: deque[Received] = deque(maxlen=1_000)
         self.call_count = 0
@@ -103,6 +105,8 @@ class FakeUpstream:
         await performance.run(list(self.scripts))
 
     def _script_for(self, received: Received) -> Script:
+        if received.path in self.paths:
+            return self.paths[received.path]
         try:
             model = received.json().get("model")
         except (ValueError, AttributeError):
