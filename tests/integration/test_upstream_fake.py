@@ -183,12 +183,23 @@ async def test_server_comes_back_at_the_same_address(client: openai.AsyncOpenAI)
 
 
 def test_module_serves_until_interrupted() -> None:
-    """By hand it prints its address, and ends quietly on an interrupt."""
-    command = [sys.executable, "-m", "stepwell.testing.fake_upstream"]
+    """By hand it prints its address, simulates a prefix cache, and ends on an interrupt."""
+    command = [sys.executable, "-m", "stepwell.testing.fake_upstream", "--prefixes"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         line = process.stdout.readline().decode()
+        base_url = line.removeprefix("Serving ").partition(",")[0]
+        with openai.OpenAI(base_url=base_url, api_key="k", max_retries=0) as client:
+            cached = [cached_tokens(client) for _ in range(2)]
         process.send_signal(2)
         _, complaints = process.communicate(timeout=30)
-    assert line.startswith("Serving http://127.0.0.1:")
+    assert base_url.startswith("http://127.0.0.1:")
+    assert cached == [0, 3]
     assert complaints == b""
+
+
+def cached_tokens(client: openai.OpenAI) -> int | None:
+    answer = client.chat.completions.create(model="m", messages=MESSAGES)
+    assert answer.usage is not None
+    assert answer.usage.prompt_tokens_details is not None
+    return answer.usage.prompt_tokens_details.cached_tokens

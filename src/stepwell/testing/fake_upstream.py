@@ -12,7 +12,8 @@ says which call made it. How it misbehaves is a `Script`, chosen by the request'
     upstream.scripts["my-model"] = Script(fault=Fault.RESET, after_events=3)
     upstream.queue.append(Script(status=503))
 
-By hand: ``python -m stepwell.testing.fake_upstream --port 8000``.
+By hand: ``python -m stepwell.testing.fake_upstream --port 8000``; with ``--prefixes`` it reports
+cached tokens.
 """
 
 import argparse
@@ -114,8 +115,8 @@ class FakeUpstream:
         return self.scripts.get(str(model), Script())
 
 
-async def _serve(port: int) -> None:
-    async with FakeUpstream(port=port) as upstream:
+async def _serve(port: int, prefixes: FakePrefixCache | None) -> None:
+    async with FakeUpstream(port=port, prefixes=prefixes) as upstream:
         sys.stdout.write(f"Serving {upstream.base_url}, models {', '.join(upstream.scripts)}\n")
         sys.stdout.flush()
         await asyncio.Event().wait()
@@ -125,8 +126,15 @@ def main() -> None:
     """Serve until interrupted."""
     parser = argparse.ArgumentParser(prog="python -m stepwell.testing.fake_upstream")
     parser.add_argument("--port", type=int, default=0, help="0, the default, takes a free one")
+    parser.add_argument(
+        "--prefixes",
+        action="store_true",
+        help="report cached tokens as a server with a prefix cache does, a word a token",
+    )
+    options = parser.parse_args()
+    prefixes = FakePrefixCache() if options.prefixes else None
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(parser.parse_args().port))
+        asyncio.run(_serve(options.port, prefixes))
 
 
 if __name__ == "__main__":
