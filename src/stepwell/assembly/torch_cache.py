@@ -81,6 +81,10 @@ class DiskBlocks:
             return None
         return block_of(stored.payload, self._shape, self._block_tokens)
 
+    def take_last_error(self) -> str:
+        """Return what went wrong last; empty if nothing has since."""
+        return self._files.take_last_error()
+
     def remove(self, name: BlockName) -> None:
         """Remove a block, if it is there."""
         self._files.discard(name.scope, name.id)

@@ -64,8 +64,13 @@ def put_together(settings: TorchSettings, loaded: Loaded) -> TorchParts:
         api_key=settings.api_key,
         metrics=exposition(cache.figures, engine.counts, lambda: engine.active),
         pin=partial(_pin, cache),
+        take_trouble=_no_trouble if disk is None else disk.take_last_error,
     )
     return TorchParts(answerer, cache, app)
+
+
+def _no_trouble() -> str:
+    return ""
 
 
 def _pin(

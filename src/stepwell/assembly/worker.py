@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from stepwell.assembly.authentication import make_authenticator
-from stepwell.assembly.engine_pages import EnginePages
+from stepwell.assembly.engine_pages import EnginePages, EngineWatch
 from stepwell.assembly.environment import secret_from
 from stepwell.assembly.house import LEDGER_FILE, House, Plan, build_house
 from stepwell.assembly.standing import prompt_asked
@@ -63,6 +63,7 @@ class Worker:
             self._house.gauges.watch(catalogue.IN_FLIGHT, lambda: gateway.in_flight)
             self._house.start_posting()
             warming = _start_warm_up(self._house)
+            watch = EngineWatch(pages, self._house.events)
         except StepwellError as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
@@ -71,6 +72,7 @@ class Worker:
             await receive()
         if warming is not None:
             await warming.aclose()
+        await watch.aclose()
         await pages.aclose()
         await self._house.aclose()
         await send({"type": "lifespan.shutdown.complete"})

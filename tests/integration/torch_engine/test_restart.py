@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import httpx2 as httpx
 import pytest
 from integration.torch_engine.conftest import MakeParts
 from integration.torch_engine.talk import answer_ids
@@ -25,6 +26,16 @@ async def kept_on_disk(parts: TorchParts, tenant: Namespace | None = None) -> li
     assert parts.cache.flush(timeout_seconds=20)
     parts.cache.close()
     return answer
+
+
+async def trouble(parts: TorchParts) -> str:
+    """Return what the engine says when the gateway asks what went wrong."""
+    transport = httpx.ASGITransport(parts.app.asgi)
+    async with httpx.AsyncClient(transport=transport, base_url="http://engine") as client:
+        assert (await client.post("/trouble")).status_code == 401
+        reply = await client.post("/trouble", headers={"authorization": "Bearer key"})
+    assert reply.status_code == 200
+    return reply.text
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -58,6 +69,22 @@ async def test_torn_files_cost_time_only(make_parts: MakeParts, tmp_path: Path, 
     again, cached = await answer_ids(parts, IDS, 4)
     assert again == answer
     assert cached < WHOLE_BLOCKS_TOKENS
+    assert (await trouble(parts)).startswith("Damaged: ")
+    assert await trouble(parts) == ""
+
+
+async def test_blocks_that_cannot_be_written_are_told_of(
+    make_parts: MakeParts, tmp_path: Path
+) -> None:
+    """The operator hears of it once; who asks hears nothing."""
+    parts = make_parts(**DISK)
+    assert await trouble(parts) == ""
+    (tmp_path / "kv" / "v1" / "aside").rmdir()
+    (tmp_path / "kv" / "v1" / "aside").write_bytes(b"")
+    await kept_on_disk(parts)
+    assert parts.cache.figures().refused_blocks["unwritten"] > 0
+    assert await trouble(parts) == "NotADirectoryError: Not a directory"
+    assert await trouble(parts) == ""
     assert parts.answerer.engine.counts.cache_faults == 0
 
 

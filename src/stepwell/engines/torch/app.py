@@ -66,6 +66,7 @@ class App:
         api_key: str,
         metrics: Callable[[], bytes],
         pin: Pin,
+        take_trouble: Callable[[], str],
     ) -> None:
         """Make the routes.
 
@@ -75,8 +76,10 @@ class App:
             api_key: All routes but ``/health`` want it as a bearer token.
             metrics: Returns what ``/metrics`` shows, in Prometheus's text format.
             pin: Keeps what is not to leave.
+            take_trouble: Returns what went wrong last at keeping blocks, once; else nothing.
         """
         self._pin = pin
+        self._take_trouble = take_trouble
         self._answerer = answerer
         self._facts = facts
         self._authorization = f"Bearer {api_key}".encode()
@@ -89,6 +92,7 @@ class App:
                 Route("/v1/models", self._guarded(self._models), methods=get),
                 Route("/tokenize", self._guarded(self._tokenize), methods=post),
                 Route("/hold", self._guarded(self._hold), methods=post),
+                Route("/trouble", self._guarded(self._tell_trouble), methods=post),
                 Route("/metrics", self._guarded(self._show_metrics), methods=get),
                 Route("/health", self._health, methods=get),
             ],
@@ -230,6 +234,10 @@ class App:
         whole = await _unless_left(request, self._whole(prompt, _ONE_TOKEN, shape))
         await self._answerer.engine.kept()
         return _json(whole)
+
+    async def _tell_trouble(self, _: Request) -> Response:
+        """Say what went wrong, to whoever asks first: so one of the gateway's workers logs it."""
+        return Response(self._take_trouble(), media_type="text/plain; charset=utf-8")
 
     async def _show_metrics(self, _: Request) -> Response:
         return Response(self._metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -103,4 +103,6 @@ class Counting:
 
     def _note(self, error: Exception | None) -> None:
         if error is not None:
-            self._last_error = f"{type(error).__name__}: {error}"
+            # Without the file's name: that all writes fail is one problem, and is said as one.
+            reason = error.strerror if isinstance(error, OSError) else None
+            self._last_error = f"{type(error).__name__}: {reason or error}"
