@@ -25,6 +25,9 @@ from stepwell.stores.kv.format import BlockHeader, StoredBlock
 PINNED_SHARE = 2
 """Half of the memory for blocks may be pinned."""
 
+MAX_KNOWN_SCOPES = 10_000
+"""Scopes, one for each tenant, of which it is known that their files were taken over."""
+
 _HEADER_BYTES = 1024
 """More than what a file holds besides a block's payload and tokens."""
 
@@ -115,7 +118,8 @@ class LentCache:
         """Lend from ``cache``, whose disk shelf is ``disk``, if it has one."""
         self._cache = cache
         self._disk = disk
-        self._known: set[KvScope] = set()
+        self._known: dict[KvScope, None] = {}
+        """Scopes that were taken over, the one asked for last at the end."""
         self._lock = Lock()
 
     @property
@@ -154,10 +158,22 @@ class LentCache:
 
     def _lease(self, scope: KvScope, tokens: Tokens) -> Lease[torch.Tensor]:
         with self._lock:  # of two that are first, the second one waits to find it
-            if self._disk is not None and scope not in self._known:
-                self._known.add(scope)
-                self._cache.adopt(scope, self._disk.names(scope.digest()))
+            if self._disk is not None:
+                self._take_over(scope, self._disk)
         return self._cache.lease(scope, tokens)
+
+    def _take_over(self, scope: KvScope, disk: DiskBlocks) -> None:
+        """Adopt what lies on disk of a scope, unless that was done lately.
+
+        To do it again finds nothing new: it costs the reading of names, and no block.
+        """
+        if scope in self._known:
+            del self._known[scope]
+        else:
+            self._cache.adopt(scope, disk.names(scope.digest()))
+            if len(self._known) >= MAX_KNOWN_SCOPES:
+                del self._known[next(iter(self._known))]
+        self._known[scope] = None
 
 
 def make_cache(

@@ -8,10 +8,12 @@ from integration.torch_engine.conftest import MakeParts
 from integration.torch_engine.talk import answer_ids
 from support.torch_models import random_ids, write_tiny_model
 
+from stepwell.assembly import torch_cache
+from stepwell.assembly.torch_cache import DiskBlocks
 from stepwell.assembly.torch_parts import TorchParts
 from stepwell.core.names import Namespace
 from stepwell.engines.torch.loading import Loaded, load
-from stepwell.prefix.shelves import Level
+from stepwell.prefix.shelves import BlockName, Level
 
 DISK = {"disk_bytes": 256 << 20}
 IDS = random_ids(600, seed=1)
@@ -125,3 +127,30 @@ async def test_full_disk_costs_no_answer(
     assert parts.cache.figures().refused_blocks["unwritten"] > 0
     again = [await answer_ids(parts, ids, 2) for ids in prompts]
     assert again == [(answer, 992) for answer in answers]
+
+
+async def test_of_more_tenants_than_are_remembered_none_loses_its_blocks(
+    make_parts: MakeParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only their files are looked at again, and once while they are remembered."""
+    monkeypatch.setattr(torch_cache, "MAX_KNOWN_SCOPES", 3)
+    listed: list[bytes] = []
+    names = DiskBlocks.names
+
+    def noted(disk: DiskBlocks, scope: bytes) -> list[BlockName]:
+        listed.append(scope)
+        return names(disk, scope)
+
+    monkeypatch.setattr(DiskBlocks, "names", noted)
+    parts = make_parts(**DISK)
+    tenants = [Namespace(bytes([number] * 16)) for number in range(3)]
+    for expected in (0, WHOLE_BLOCKS_TOKENS, WHOLE_BLOCKS_TOKENS):
+        for tenant in tenants:
+            _, cached = await answer_ids(parts, IDS, 2, tenant)
+            assert cached == expected
+            await parts.answerer.engine.kept()
+            assert parts.cache.flush(timeout_seconds=20)
+    assert len(listed) == 3 * 3 + 1  # everybody's is asked for each time, and so is remembered
+    for _ in range(3):
+        await answer_ids(parts, IDS, 2, tenants[-1])
+    assert len(listed) == 3 * 3 + 1
