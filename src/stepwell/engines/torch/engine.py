@@ -17,6 +17,7 @@ from stepwell.engines.torch.progress import Progress, Running, best_source
 from stepwell.engines.torch.prompts import Prompt
 from stepwell.engines.torch.sampling import Sampling
 from stepwell.engines.torch.sequence import Pace, Sequence
+from stepwell.engines.torch.turns import Turns
 
 T = TypeVar("T")
 
@@ -59,13 +60,12 @@ class Engine:
             model: For this engine alone.
             cache: Others may use it too.
             slots: Requests computed at once; each holds keys and values for its prompt and answer.
-            max_waiting: Requests that wait for a slot; further ones are refused.
+            max_waiting: Requests that wait for a slot; of further ones, or of the tenant that has
+                most of them, one is refused.
         """
         self._model = model
         self._cache = cache
-        self._slots = asyncio.Semaphore(slots)
-        self._max_waiting = max_waiting
-        self._waiting = 0
+        self._turns = Turns(slots, max_waiting)
         self._running = Running()
         self._pace = Pace()
         self._computing = ThreadPoolExecutor(1, "stepwell-compute")
@@ -80,7 +80,7 @@ class Engine:
     @property
     def waiting(self) -> int:
         """Requests that wait for one."""
-        return self._waiting
+        return self._turns.waiting
 
     def check(self, prompt: Prompt) -> None:
         """Refuse a prompt that cannot be answered.
@@ -110,7 +110,10 @@ class Engine:
             RequestError: The prompt is refused, or too many wait.
         """
         self.check(prompt)
-        async with self._slot(), self._ready(prompt, sampling) as (sequence, progress, cached):
+        async with (
+            self._turns.turn(prompt.tenant),
+            self._ready(prompt, sampling) as (sequence, progress, cached),
+        ):
             while (token := await self._compute(sequence.prefill)) is None:
                 progress.move()
             progress.move()
@@ -128,24 +131,6 @@ class Engine:
         """End the threads, once what they do is done. Answers must have been closed before."""
         await asyncio.to_thread(self._restoring.shutdown)
         await asyncio.to_thread(self._computing.shutdown)
-
-    @asynccontextmanager
-    async def _slot(self) -> AsyncIterator[None]:
-        if self._waiting >= self._max_waiting:
-            raise RequestError(
-                f"{self._waiting} requests wait already; try again later",
-                status=429,
-                code="engine_busy",
-            )
-        self._waiting += 1
-        try:
-            await self._slots.acquire()
-        finally:
-            self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._slots.release()
 
     @asynccontextmanager
     async def _ready(
