@@ -186,17 +186,23 @@ class VllmServer:
             if line.startswith((f"{name}{{", f"{name} ")) and all(one in line for one in wanted)
         )
 
-    def cpu_seconds(self) -> float:
-        """Return the CPU time of its processes so far. Linux."""
+    def cpu_seconds(self, name: str = "") -> float:
+        """Return the CPU time so far of its processes' threads that live. Linux.
+
+        Args:
+            name: Only of processes whose name begins so: ``VLLM::Worker`` computes, loads and
+                saves; ``VLLM::EngineCore`` schedules, and spins while it waits for the others.
+        """
         assert self._process is not None
-        ticks = 0
-        for status in Path("/proc").glob("[0-9]*/stat"):
+        taken_ns = 0
+        for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                # Behind the command, which may hold anything: state, parent, group, session, ...
-                fields = status.read_text().rpartition(")")[2].split()
-                if int(fields[3]) == self._process.pid:
-                    ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
+                own, _, rest = (process / "stat").read_text().rpartition(")")
+                # Behind the name: state, parent, group, session, ...
+                if int(rest.split()[3]) == self._process.pid and f"({name}" in own:
+                    for taken in process.glob("task/*/schedstat"):
+                        taken_ns += int(taken.read_text().split()[0])
+        return taken_ns / 1e9
 
     def log_tail(self) -> str:
         """Return the end of its log."""

@@ -1,6 +1,6 @@
 """Reading blocks from disk beside the engine, and putting them into its pages between steps."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, Full, Queue
@@ -99,11 +99,11 @@ class Loader:
 
         Args:
             fill: Copies a payload into a page.
-            wait_seconds: How long to wait for something to arrive, if anything is to.
+            wait_seconds: How long to wait for more to arrive, at most until a load is over.
         """
         over: set[str] = set()
         failed: set[int] = set()
-        for arrived in self._all_arrived(wait_seconds if self._jobs else 0.0):
+        for arrived in self._all_arrived(wait_seconds if self._jobs else 0.0, over):
             job = arrived.job
             if job.is_over:
                 continue
@@ -127,10 +127,11 @@ class Loader:
         for _ in range(_READERS):
             self._wanted.put(None)
 
-    def _all_arrived(self, wait_seconds: float) -> Iterator[_Arrived]:
+    def _all_arrived(self, wait_seconds: float, over: Collection[str]) -> Iterator[_Arrived]:
+        until = self._clock.monotonic() + wait_seconds
         with suppress(Empty):
-            if wait_seconds:
-                yield self._arrived.get(timeout=wait_seconds)
+            while not over and (left_seconds := until - self._clock.monotonic()) > 0:
+                yield self._arrived.get(timeout=left_seconds)
             for _ in range(self._arrived.maxsize):
                 yield self._arrived.get_nowait()
 

@@ -92,7 +92,7 @@ class WorkerSide:
         Args:
             is_idle: Whether the engine has nothing to compute. Then it does nothing but ask, over
                 and over, whether loads are over, and takes the CPU from the threads that load: so
-                this waits some milliseconds for the next block.
+                this goes on for some milliseconds, or until a load is over.
         """
         loaded = self._loader.collect(
             self._memory.fill, wait_seconds=_IDLE_SECONDS if is_idle else 0.0
