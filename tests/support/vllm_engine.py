@@ -68,13 +68,16 @@ class Engine:
         max_bytes: int = 10**8,
         adapter_version: Callable[[Path], str | None] = str,
         load_timeout_seconds: float = 5.0,
+        early_blocks: int = 4,
     ) -> None:
         clock = SystemClock()
         self.files = BlockFiles(folder, max_bytes=max_bytes)
         scopes = Scopes(BASE, adapter_version)
         search = Search(self.files, scopes, block_tokens=BLOCK_TOKENS, shards=shards)
         lookups = Lookups(search, timeout_seconds=5.0, clock=clock)
-        self.scheduler = SchedulerSide(lookups, Distrust(clock), block_tokens=BLOCK_TOKENS)
+        self.scheduler = SchedulerSide(
+            lookups, Distrust(clock), block_tokens=BLOCK_TOKENS, early_blocks=early_blocks
+        )
         self.memories = [Memory() for _ in range(shards)]
         self.workers = [
             WorkerSide(
@@ -97,6 +100,7 @@ class Engine:
         salt: str | None = None,
         lora: Lora | None = None,
         local_tokens: int = 0,
+        is_preempted: bool = False,
     ) -> Outcome:
         """Run a request to its end.
 
@@ -106,6 +110,7 @@ class Engine:
             salt: As in vLLM.
             lora: Likewise.
             local_tokens: How many tokens of the prompt vLLM has by itself.
+            is_preempted: Whether the engine takes its pages away at the end, and says nothing.
         """
         self._next_request += 1
         request_id = f"request-{self._next_request}"
@@ -113,13 +118,15 @@ class Engine:
         pages = [self._new_page() for _ in range(0, len(tokens), BLOCK_TOKENS)]
         self._compute(tokens, lora, pages, 0, local_tokens)
         loaded = self._load(Asked(request_id, prompt, salt, lora), pages, local_tokens)
-        self._compute(tokens, lora, pages, local_tokens + loaded, len(tokens))
+        self._compute(tokens, lora, pages, local_tokens + loaded, len(prompt))
+        for computed in range(len(prompt), len(tokens)):
+            self._generate(request_id, tokens, lora, pages, computed)
         right = all(
             memory.pages[page] == content_of(tokens[: (number + 1) * BLOCK_TOKENS], lora)
             for memory in self.memories
             for number, page in enumerate(pages[: len(tokens) // BLOCK_TOKENS])
         )
-        if self.scheduler.finish(request_id, tokens, pages, len(tokens) - 1):
+        if not is_preempted and self.scheduler.finish(request_id, tokens, pages, len(tokens) - 1):
             self._until(lambda saved, _: request_id in saved)
         for page in pages:
             for memory in self.memories:
@@ -165,6 +172,24 @@ class Engine:
             time.sleep(0.001)
         self.scheduler.loaded(set.intersection(*loaded), failed)
         return failed
+
+    def _generate(
+        self,
+        request_id: str,
+        tokens: Sequence[int],
+        lora: Lora | None,
+        pages: Sequence[int],
+        computed_tokens: int,
+    ) -> None:
+        """Take a step that computes one token more."""
+        self.scheduler.go_on(request_id, computed_tokens, lambda: pages)
+        plan = self.scheduler.take_plan()
+        for worker in self.workers:
+            worker.start(plan)
+        self._compute(tokens, lora, pages, computed_tokens, computed_tokens + 1)
+        for worker in self.workers:
+            done = worker.step(is_idle=False)
+            assert not done.saved
 
     def _compute(
         self, tokens: Sequence[int], lora: Lora | None, pages: Sequence[int], start: int, stop: int

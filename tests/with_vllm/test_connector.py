@@ -128,6 +128,26 @@ def test_next_turn(vllm_server: VllmServer, kv_folder: Path) -> None:
     assert loaded == 256
 
 
+def test_a_prompt_is_saved_while_it_is_answered(vllm_server: VllmServer, kv_folder: Path) -> None:
+    """Other servers have it long before a long answer is over, and the answer is as it was."""
+    prompt = make_prompt(10)
+    before = files_in(kv_folder)
+    answers: list[str] = []
+
+    def ask() -> None:
+        answers.append(vllm_server.complete(prompt, max_tokens=200, ignore_eos=True).text)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    until_saved(kv_folder, before, PROMPT_TOKENS // BLOCK_TOKENS)
+    assert not answers
+    asking.join()
+    until_saved(kv_folder, before, (PROMPT_TOKENS + 199) // BLOCK_TOKENS)
+    warm, loaded = from_files(vllm_server, prompt, max_tokens=200, ignore_eos=True)
+    assert loaded >= LEAST_SHARE * PROMPT_TOKENS
+    assert [warm.text] == answers
+
+
 def test_many_at_once(vllm_server: VllmServer, kv_folder: Path) -> None:
     """Requests that load and compute at the same time get the texts they get alone."""
     shared = make_prompt(6, 400)

@@ -6,6 +6,7 @@ what is decided stands in `scheduler`, what is done in `worker`.
 
 import platform
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -40,6 +41,7 @@ from stepwell.vllm.loading import Shard
 from stepwell.vllm.lookups import Lookups
 from stepwell.vllm.pages import Pages
 from stepwell.vllm.plan import StepPlan
+from stepwell.vllm.saving import MAX_BYTES_A_STEP
 from stepwell.vllm.scheduler import SchedulerSide
 from stepwell.vllm.searching import Search
 from stepwell.vllm.settings import parse_settings
@@ -64,7 +66,7 @@ class StepwellMetadata(KVConnectorMetadata):  # type: ignore[misc]
 
 
 class StepwellConnector(KVConnectorBase_V1):  # type: ignore[misc]
-    """Keeps the KV blocks of finished requests as files, and loads prefixes from there.
+    """Keeps the KV blocks of requests as files, and loads prefixes from there.
 
     vLLM makes one in the scheduler's process and one in each worker's. What cannot be loaded is
     computed; what cannot be saved is not saved.
@@ -96,6 +98,7 @@ class StepwellConnector(KVConnectorBase_V1):  # type: ignore[misc]
                 self._lookups(),
                 Distrust(SystemClock()),
                 block_tokens=vllm_config.cache_config.block_size,
+                early_blocks=max(1, MAX_BYTES_A_STEP // _block_bytes(kv_cache_config)),
             )
 
     # In the scheduler's process.
@@ -116,7 +119,10 @@ class StepwellConnector(KVConnectorBase_V1):  # type: ignore[misc]
         self._scheduling.allocate(request.request_id, pages, num_external_tokens)
 
     def build_connector_meta(self, scheduler_output: SchedulerOutput) -> StepwellMetadata:
-        """Hand the plan to the workers."""
+        """Hand the plan to the workers, together with prompts that are being answered."""
+        running = scheduler_output.scheduled_cached_reqs
+        for request_id, tokens in zip(running.req_ids, running.num_computed_tokens, strict=True):
+            self._scheduling.go_on(request_id, tokens, partial(self._pages_of, request_id))
         return StepwellMetadata(self._scheduling.take_plan())
 
     def update_connector_output(self, connector_output: KVConnectorOutput) -> None:
@@ -177,7 +183,7 @@ class StepwellConnector(KVConnectorBase_V1):  # type: ignore[misc]
         attn_metadata: AttentionMetadata,
         **kwargs: object,
     ) -> None:
-        """Do nothing: pages are saved when their request is over."""
+        """Do nothing: pages are copied in `get_finished`, after the step."""
 
     def wait_for_save(self) -> None:
         """Do nothing: pages are copied in `get_finished`, after the step."""
@@ -216,6 +222,10 @@ class StepwellConnector(KVConnectorBase_V1):  # type: ignore[misc]
         for side in (self._scheduler, self._worker):
             if side is not None:
                 side.close()
+
+    def _pages_of(self, request_id: str) -> list[int]:
+        pages: list[int] = self._kv_cache_manager.get_block_ids(request_id)[0]
+        return pages
 
     def _warn(self) -> None:
         error, now = self._files.take_last_error(), SystemClock().monotonic()
@@ -271,6 +281,12 @@ def _asked_of(request: Request) -> Asked | None:
         request.cache_salt,
         None if lora is None else Lora(lora.lora_name, lora.lora_int_id, lora.lora_path),
     )
+
+
+def _block_bytes(config: KVCacheConfig) -> int:
+    """Return what a block takes in all layers on one worker."""
+    (group,) = config.kv_cache_groups
+    return int(len(group.layer_names) * group.kv_cache_spec.page_size_bytes)
 
 
 def _machine() -> Machine:

@@ -39,7 +39,11 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Pages to be kept. They do not change until the worker says that it has copied them."""
+    """Pages to be kept.
+
+    They do not change until the worker says that it has copied them, or, where their request goes
+    on, in this step.
+    """
 
     request_id: str
     scope_digest: bytes
@@ -52,6 +56,9 @@ class StepPlan:
 
     loads: tuple[Load, ...] = ()
     saves: tuple[Save, ...] = ()
+    early_saves: tuple[Save, ...] = ()
+    """Of requests that go on, whose pages stay for this step only. Nothing is said when these are
+    copied."""
 
 
 def name_blocks(

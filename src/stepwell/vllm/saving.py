@@ -1,4 +1,4 @@
-"""Copying pages of finished requests between steps, and writing the copies beside the engine."""
+"""Copying pages between steps, and writing the copies beside the engine."""
 
 from collections import deque
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from stepwell.vllm.loading import Shard
 from stepwell.vllm.plan import Save, shard_digest
 
 _MAX_WAITING_BYTES = 256 * 2**20
-_MAX_BYTES_A_STEP = 64 * 2**20
+MAX_BYTES_A_STEP = 64 * 2**20
 """Copied between two steps of the engine, so that other requests do not wait for long."""
 
 _CLOSING_SECONDS = 5.0
@@ -42,7 +42,8 @@ class Saver:
         self._files = files
         self._shard = shard
         self._form = form
-        self._blocks_a_step = max(1, _MAX_BYTES_A_STEP // block_bytes)
+        self._blocks_a_step = max(1, MAX_BYTES_A_STEP // block_bytes)
+        self._early: list[Save] = []
         self._copying: deque[_Copying] = deque()
         self._waiting: Queue[StoredBlock | None] = Queue(max(2, _MAX_WAITING_BYTES // block_bytes))
         self._thread = Thread(target=self._run, name="stepwell-save", daemon=True)
@@ -54,34 +55,28 @@ class Saver:
         """Copy the pages of ``save`` in one of the next steps."""
         self._copying.append(_Copying(save))
 
+    def start_early(self, save: Save) -> None:
+        """Copy all the pages of ``save`` in the next step; whoever plans it keeps it short."""
+        self._early.append(save)
+
     def copy(self, copy_of: Callable[[int], memoryview]) -> set[str]:
         """Copy as much as one step allows; return the requests whose pages are not needed any more.
 
         Args:
             copy_of: Returns a copy of a page.
         """
-        over: set[str] = set()
         left = self._blocks_a_step
+        for save in self._early:
+            self._copy(save, 0, len(save.blocks), copy_of)
+            left -= len(save.blocks)
+        self._early.clear()
+        over: set[str] = set()
         while self._copying and left > 0:
             current = self._copying[0]
-            blocks = current.save.blocks
-            for placed in blocks[current.done : current.done + left]:
-                header = BlockHeader(
-                    scope_digest=shard_digest(
-                        current.save.scope_digest, self._shard.number, self._shard.of
-                    ),
-                    before=placed.block.before,
-                    tokens=placed.block.tokens,
-                    position=placed.block.position,
-                    form=self._form,
-                )
-                current.done += 1
-                left -= 1
-                if not self._hand_over(header, placed.page, copy_of):
-                    self.dropped_blocks += len(blocks) - current.done + 1
-                    current.done = len(blocks)
-                    break
-            if current.done == len(blocks):
+            start, count = current.done, len(current.save.blocks)
+            current.done = self._copy(current.save, start, min(start + left, count), copy_of)
+            left -= current.done - start
+            if current.done == count:
                 over.add(current.save.request_id)
                 self._copying.popleft()
         return over
@@ -93,6 +88,22 @@ class Saver:
         except Full:
             return
         self._thread.join(_CLOSING_SECONDS)
+
+    def _copy(self, save: Save, start: int, stop: int, copy_of: Callable[[int], memoryview]) -> int:
+        """Return which block is next; where the disk does not keep up, there is none."""
+        digest = shard_digest(save.scope_digest, self._shard.number, self._shard.of)
+        for number, placed in enumerate(save.blocks[start:stop], start):
+            header = BlockHeader(
+                scope_digest=digest,
+                before=placed.block.before,
+                tokens=placed.block.tokens,
+                position=placed.block.position,
+                form=self._form,
+            )
+            if not self._hand_over(header, placed.page, copy_of):
+                self.dropped_blocks += len(save.blocks) - number
+                return len(save.blocks)
+        return stop
 
     def _hand_over(
         self, header: BlockHeader, page: int, copy_of: Callable[[int], memoryview]

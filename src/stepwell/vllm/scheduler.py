@@ -1,6 +1,6 @@
 """The scheduler's side of the connector: what a request may load, and what it leaves to save."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -16,6 +16,10 @@ class _Matched:
 
     scope_digest: bytes
     token_ids: Sequence[int]
+    """All that are known, more with each step."""
+    asked_tokens: int
+    """How many there were when it was matched: its prompt, and what it had answered before vLLM
+    took its pages away."""
     computed_blocks: int
     """Its first blocks, which vLLM had."""
     kept_blocks: int
@@ -25,26 +29,34 @@ class _Matched:
 class SchedulerSide:
     """Decides what is loaded and saved; does no I/O. One thread.
 
-    Saved is only what a finished request leaves, since before that a page may still turn out to be
-    wrong, or be taken away. Loads are asynchronous: a page counts as computed only after the worker
+    A prompt is saved while it is being answered, in steps that its request takes part in: then its
+    pages are computed, and nobody takes them away. The answer is saved when it is over. Loads are
+    asynchronous: a page counts as computed only after the worker
     has filled it, so no other request can build on one that could not be loaded.
     """
 
-    def __init__(self, lookups: Lookups, distrust: Distrust, *, block_tokens: int) -> None:
+    def __init__(
+        self, lookups: Lookups, distrust: Distrust, *, block_tokens: int, early_blocks: int
+    ) -> None:
         """Know no request yet.
 
         Args:
             lookups: Tells what is kept.
             distrust: Tells what of it is not to be used at present.
             block_tokens: How many tokens a page holds.
+            early_blocks: How many blocks of requests that go on are saved with one step, at most.
+                The step takes longer by as much.
         """
         self._lookups = lookups
         self._distrust = distrust
         self._block_tokens = block_tokens
+        self._early_blocks = early_blocks
         self._matched: dict[str, _Matched] = {}
         self._loading: dict[str, Load] = {}
         self._loads: list[Load] = []
         self._saves: list[Save] = []
+        self._early_saves: list[Save] = []
+        self._early_left = early_blocks
 
     def match(self, asked: Asked, computed_tokens: int) -> int | None:
         """Return how many tokens can be loaded beyond those that vLLM has by itself.
@@ -66,7 +78,11 @@ class SchedulerSide:
             return 0
         computed_blocks = computed_tokens // self._block_tokens
         self._matched[asked.request_id] = _Matched(
-            found.scope_digest, asked.token_ids, computed_blocks, len(found.blocks)
+            found.scope_digest,
+            asked.token_ids,
+            len(asked.token_ids),
+            computed_blocks,
+            len(found.blocks),
         )
         most = (len(asked.token_ids) - 1) // self._block_tokens
         usable = min(self._distrust.trusted(found.blocks), most)
@@ -111,6 +127,29 @@ class SchedulerSide:
                 kept = failed.position // self._block_tokens
                 self._matched[request_id] = replace(matched, kept_blocks=kept)
 
+    def go_on(
+        self, request_id: str, computed_tokens: int, pages: Callable[[], Sequence[int]]
+    ) -> None:
+        """Plan to save a prompt that is being answered, or the next part of it.
+
+        Args:
+            request_id: A request that takes part in the next step. Unknown ones are passed over.
+            computed_tokens: How many of its tokens are computed before that step.
+            pages: Returns its pages, in order.
+        """
+        matched = self._matched.get(request_id)
+        if matched is None or computed_tokens < matched.asked_tokens:
+            return
+        start = matched.kept_blocks
+        stop = min(matched.asked_tokens // self._block_tokens, start + self._early_left)
+        if stop <= start:
+            return
+        digest = matched.scope_digest
+        blocks = self._place(digest, matched.token_ids, pages(), start, stop)
+        self._early_left -= len(blocks)
+        self._early_saves.append(self._saved(request_id, digest, blocks))
+        self._matched[request_id] = replace(matched, kept_blocks=stop)
+
     def finish(
         self, request_id: str, token_ids: Sequence[int], pages: Sequence[int], computed_tokens: int
     ) -> bool:
@@ -135,14 +174,14 @@ class SchedulerSide:
         digest = matched.scope_digest
         blocks = self._place(digest, token_ids, pages, matched.kept_blocks, min(stop, len(pages)))
         if blocks:
-            self._distrust.renewed(placed.block.id for placed in blocks)
-            self._saves.append(Save(request_id, digest, blocks))
+            self._saves.append(self._saved(request_id, digest, blocks))
         return bool(blocks)
 
     def take_plan(self) -> StepPlan:
         """Return what is to begin with the next step, once."""
-        plan = StepPlan(tuple(self._loads), tuple(self._saves))
-        self._loads, self._saves = [], []
+        plan = StepPlan(tuple(self._loads), tuple(self._saves), tuple(self._early_saves))
+        self._loads, self._saves, self._early_saves = [], [], []
+        self._early_left = self._early_blocks
         return plan
 
     def use(self, lookups: Lookups) -> None:
@@ -158,6 +197,10 @@ class SchedulerSide:
     def close(self) -> None:
         """Stop what runs beside the scheduler."""
         self._lookups.close()
+
+    def _saved(self, request_id: str, scope_digest: bytes, blocks: tuple[PlacedBlock, ...]) -> Save:
+        self._distrust.renewed(placed.block.id for placed in blocks)
+        return Save(request_id, scope_digest, blocks)
 
     def _place(
         self,

@@ -85,6 +85,8 @@ class WorkerSide:
             self._loader.start(load)
         for save in plan.saves:
             self._saver.start(save)
+        for save in plan.early_saves:
+            self._saver.start_early(save)
 
     def step(self, *, is_idle: bool) -> Done:
         """Copy what has been read into its pages, and pages that are to be saved out of them.

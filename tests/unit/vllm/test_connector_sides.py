@@ -10,7 +10,7 @@ from support.vllm_engine import BLOCK_TOKENS, Engine, Outcome
 
 from stepwell.core.kv import BlockId
 from stepwell.stores.kv.format import StoredBlock
-from stepwell.vllm.asked import Lora
+from stepwell.vllm.asked import Asked, Lora
 
 PROMPT = list(range(100, 141))
 """Ten blocks and a token."""
@@ -74,6 +74,60 @@ def test_answers_are_kept(start: Start) -> None:
     engine.run(PROMPT, output=range(20))
     turn = [*PROMPT, *range(20), 7, 7, 7]
     assert restarted(engine, start).run(turn) == Outcome(60, pages_right=True)
+
+
+@pytest.mark.parametrize(
+    ("steps", "early_blocks", "saved"), [(0, 4, 0), (1, 4, 4), (2, 4, 8), (9, 4, 10), (1, 100, 10)]
+)
+def test_a_prompt_is_saved_while_it_is_answered(
+    start: Start, steps: int, early_blocks: int, saved: int
+) -> None:
+    """Some blocks with each step; then others have it, whatever becomes of the request."""
+    engine = start(early_blocks=early_blocks)
+    engine.run(PROMPT, range(steps), is_preempted=True)
+    until_written(engine, saved)
+    assert restarted(engine, start).run(PROMPT) == Outcome(saved * BLOCK_TOKENS, pages_right=True)
+
+
+def test_blocks_are_saved_once(start: Start, tmp_path: Path) -> None:
+    """An answer leaves what is new, not the prompt again, which was saved before."""
+    engine = start()
+    engine.run(PROMPT, range(20))
+    until_written(engine, 15)
+    engine.run([*PROMPT, *range(20), 7], range(8))
+    until_written(engine, 17)
+    counted = engine.workers[0].counted()
+    assert (counted["write_written"], counted["write_present"]) == (17, 0)
+    assert len(files_in(tmp_path)) == 17
+
+
+def test_prompts_share_what_a_step_may_save(start: Start) -> None:
+    """Several that are answered at once do not make one step longer than a single one does."""
+    scheduler = start(early_blocks=6).scheduler
+    for name in ("one", "two"):
+        while scheduler.match(Asked(name, PROMPT, name, None), 0) is None:
+            pass
+    planned = []
+    for _ in range(5):
+        for name in ("unknown", "one", "two"):
+            scheduler.go_on(name, len(PROMPT), lambda: range(10))
+        planned.append([len(save.blocks) for save in scheduler.take_plan().early_saves])
+    assert planned == [[6], [4, 2], [6], [2], []]
+
+
+def test_what_is_not_computed_is_not_saved(start: Start) -> None:
+    """A prompt of which a part is computed waits, and one whose pages were taken away, too."""
+    scheduler = start(early_blocks=100).scheduler
+    resumed = [*PROMPT, *range(20)]
+    for tokens in (PROMPT, resumed):
+        while scheduler.match(Asked("one", tokens, None, None), 0) is None:
+            pass
+        scheduler.allocate("one", range(20), 0)
+        scheduler.go_on("one", len(tokens) - 1, lambda: range(20))
+        assert scheduler.take_plan().early_saves == ()
+    scheduler.go_on("one", len(resumed), lambda: range(20))
+    (save,) = scheduler.take_plan().early_saves
+    assert [placed.page for placed in save.blocks] == list(range(15))
 
 
 def test_what_vllm_has_is_not_loaded(start: Start) -> None:
