@@ -1,0 +1,4 @@
+"""The embedding cache: vectors of texts, computed once and kept in several tiers.
+
+Needs numpy.
+"""

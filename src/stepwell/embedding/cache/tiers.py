@@ -1,0 +1,175 @@
+"""The stores behind memory, from fast to full, as one."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from stepwell.core.embedding import (
+    Claims,
+    ContentDigest,
+    Deletions,
+    EmbeddingStore,
+    FullStore,
+    Item,
+)
+from stepwell.core.embedding_events import EmbeddingInvalid, EmbeddingSink, Source
+from stepwell.core.errors import StoreError
+from stepwell.core.events import Degraded
+from stepwell.embedding.cache.value import Embedding, unpack
+from stepwell.embedding.cache.versions import Version
+
+SLICE: Final = 256
+"""Digests that a store is asked for at a time."""
+
+_REFILLS: Final = 8
+"""Under way at a time. What is not put into a faster store is put there at its next hit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where vectors stand outside of this process."""
+
+    caches: Sequence[EmbeddingStore] = ()
+    """Fast ones, that hold a part; fastest first."""
+    full: FullStore | None = None
+    """The one that holds all."""
+    claims: Claims | None = None
+    """Of who computes what, if several processes share them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What a store had."""
+
+    embedding: Embedding
+    value: bytes
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What the stores had of some digests."""
+
+    hits: Mapping[ContentDigest, Hit]
+    deletions: Deletions
+    """That the full store had seen before it looked."""
+
+
+class Tiers:
+    """Reads stores, and fills faster ones from slower ones. For one event loop.
+
+    A store that fails is skipped, which costs what it takes to fail: its own circuit breaker sees
+    to that.
+    """
+
+    def __init__(self, stores: Stores, events: EmbeddingSink) -> None:
+        """Read ``stores``."""
+        self._caches = tuple(stores.caches)
+        self._full = stores.full
+        self._events = events
+        self._deletions = Deletions(0)
+        """Of the full store, when it was last asked."""
+        self._refills: set[asyncio.Task[None]] = set()
+
+    @property
+    def deletions(self) -> Deletions:
+        """Those the full store had seen when it was last asked."""
+        return self._deletions
+
+    async def look(self, version: Version, digests: Sequence[ContentDigest]) -> Looked:
+        """Return what the stores have of distinct ``digests``.
+
+        What a slower one has is put into the faster ones, in the background.
+        """
+        hits: dict[ContentDigest, Hit] = {}
+        # Learned when the full store was last asked, before now: good enough if it is not asked,
+        # or fails, since more is refused by an older number, never less.
+        deletions = self._deletions
+        for depth, store in enumerate(self._stores()):
+            missing = [digest for digest in digests if digest not in hits]
+            for start in range(0, len(missing), SLICE):
+                found, seen = await self._ask(store, version, missing[start : start + SLICE])
+                hits.update(found)
+                if store is self._full and seen is not None:
+                    deletions = seen if start == 0 else min(deletions, seen)
+                    self._deletions = seen
+                if depth and found:
+                    self._refill(version, self._caches[:depth], found, deletions)
+        return Looked(hits, deletions)
+
+    async def aclose(self) -> None:
+        """Let what is being filled come to its end, but break off after a second."""
+        if self._refills:
+            _, late = await asyncio.wait(self._refills, timeout=1.0)
+            for refill in late:
+                refill.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def fill(
+        self,
+        version: Version,
+        caches: Sequence[EmbeddingStore],
+        items: Sequence[Item],
+        deletions: Deletions,
+    ) -> None:
+        """Put ``items``, which the full store has, into ``caches``."""
+        for cache in caches:
+            try:
+                await cache.put(version.name, items, deletions)
+            except StoreError as error:
+                self._degraded(cache, error)
+
+    def _stores(self) -> tuple[EmbeddingStore, ...]:
+        return self._caches if self._full is None else (*self._caches, self._full)
+
+    async def _ask(
+        self, store: EmbeddingStore, version: Version, digests: Sequence[ContentDigest]
+    ) -> tuple[dict[ContentDigest, Hit], Deletions | None]:
+        """Return what ``store`` has that is sound, and the deletions it has seen."""
+        source = Source(store.tier)
+        try:
+            found = await store.get(version.name, digests)
+        except StoreError as error:
+            self._degraded(store, error)
+            return {}, None
+        hits: dict[ContentDigest, Hit] = {}
+        damaged: list[ContentDigest] = []
+        for digest, value in found.values.items():
+            embedding = unpack(value, version.kind)
+            if embedding is None or version.width not in {None, embedding.vector.size}:
+                damaged.append(digest)
+            else:
+                version.width = embedding.vector.size
+                hits[digest] = Hit(embedding, value, source)
+        if damaged:
+            await self._remove(store, version, damaged)
+        return hits, found.deletions
+
+    async def _remove(
+        self, store: EmbeddingStore, version: Version, damaged: Sequence[ContentDigest]
+    ) -> None:
+        """Remove what is no vector of that kind: stores keep what they have, so it would stay."""
+        for _ in damaged:
+            self._events.emit(EmbeddingInvalid(store.tier))
+        try:
+            await store.delete(version.name, damaged)
+        except StoreError as error:
+            self._degraded(store, error)
+
+    def _refill(
+        self,
+        version: Version,
+        caches: Sequence[EmbeddingStore],
+        found: Mapping[ContentDigest, Hit],
+        deletions: Deletions,
+    ) -> None:
+        if len(self._refills) >= _REFILLS:
+            return
+        items = [Item(digest, hit.value) for digest, hit in found.items()]
+        refill = asyncio.create_task(self.fill(version, caches, items, deletions))
+        self._refills.add(refill)
+        refill.add_done_callback(self._refills.discard)
+
+    def _degraded(self, store: EmbeddingStore, error: StoreError) -> None:
+        self._events.emit(Degraded(f"embeddings.{store.tier}", str(error)))
