@@ -12,7 +12,7 @@ import numpy.typing as npt
 from stepwell.core.clock import Clock, SystemClock
 from stepwell.core.embedding import ContentDigest, VectorKind
 from stepwell.core.embedding_events import EmbeddingSink, EmbeddingsServed, Source
-from stepwell.core.errors import ConfigError, EmbeddingError, RequestError, StoreError
+from stepwell.core.errors import ConfigError, EmbeddingError, RequestError, StoreError, StoreFull
 from stepwell.core.names import Namespace
 from stepwell.embedding.cache.canary import CANARY_SECONDS, Canaries
 from stepwell.embedding.cache.job import Began, Given, Job, Outcome
@@ -141,20 +141,22 @@ class EmbeddingCache:
             max_seconds=None if alone else bounds.memory_seconds,
             clock=self._clock,
         )
-        registration = Registration(
+        self._registration = Registration(
             stores.full, max_versions=bounds.max_versions, clock=self._clock
         )
         self._tiers = Tiers(stores, events)
         self._writer = Writer(
             stores,
             self._tiers,
-            registration,
+            self._registration,
             events,
             max_bytes=bounds.pending_bytes,
             keep_texts=bounds.keep_texts,
             pause=pause,
         )
-        canaries = Canaries(stores.full, registration, events, every_seconds=bounds.canary_seconds)
+        canaries = Canaries(
+            stores.full, self._registration, events, every_seconds=bounds.canary_seconds
+        )
         self._origin = Origin(self._memory, self._writer, self._turns(pause), canaries, events)
 
     @property
@@ -255,8 +257,21 @@ class EmbeddingCache:
             raise failure
         return in_memory if deleted is None else deleted
 
+    async def register(self, kind: VectorKind) -> None:
+        """Make sure that vectors of ``kind`` can be kept.
+
+        Raises:
+            StoreFull: The full store has no room for another version, or another kind under that
+                name.
+            StoreError: It does not say.
+        """
+        version = self._versions.of(kind)
+        if not await self._registration.has_room(version):
+            raise StoreFull(f"there is no room for {version.name}: retire an older version first.")
+
     async def flush(self, timeout_seconds: float | None = None) -> int:
         """Wait until what was computed has been written; return how many still wait."""
+        await self._origin.landed()
         return await self._writer.flush(timeout_seconds)
 
     async def aclose(self) -> None:
@@ -316,7 +331,8 @@ class EmbeddingCache:
     ) -> dict[ContentDigest, Outcome]:
         found: dict[ContentDigest, Outcome] = {}
         for digest in digests:
-            embedding = self._memory.get((version.fingerprint, digest))
+            place = (version.fingerprint, digest)
+            embedding = self._memory.get(place) or self._origin.made(place)
             if embedding is not None:
                 found[digest] = Given(embedding, Source.MEMORY)
         return found

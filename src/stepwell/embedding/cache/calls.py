@@ -237,13 +237,4 @@ def _go_together(first: Job, other: Job) -> bool:
 
 def _may_pass(error: Exception) -> bool:
     """Return whether asking again may help."""
-    match error:
-        case Refused(status=status):
-            return status in _FOR_NOW or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        case BadReply():
-            return False
-        case _:
-            return isinstance(error, NoAnswer | UpstreamError)
-
-
-_FOR_NOW: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+    return error.may_pass if isinstance(error, Refused) else not isinstance(error, BadReply)

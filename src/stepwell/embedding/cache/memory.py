@@ -96,6 +96,11 @@ class Memory:
             _, self._known_since = self._deleted.popitem(last=False)
         return dropped
 
+    def drop(self, places: Iterable[Place]) -> None:
+        """Forget what stands there; it may come again."""
+        for place in places:
+            self._drop(place)
+
     def _is_late(self, place: Place, deletions: Deletions) -> bool:
         return deletions < max(self._deleted.get(place, 0), self._known_since)
 

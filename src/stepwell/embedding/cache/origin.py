@@ -69,6 +69,8 @@ class Origin:
         """Until they are written, so that whoever comes late still finds them."""
         self._calls: dict[tuple[Provider, Version], Calls] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._landings: set[asyncio.Future[None]] = set()
+        """Of what has been given out and is not on its way to the stores yet."""
         self._is_closed = False
 
     def join(self, order: Order, wanted: Mapping[ContentDigest, Input]) -> list[Job]:
@@ -91,6 +93,19 @@ class Origin:
         if ours:
             self._begin(order, ours)
         return jobs
+
+    def made(self, place: Place) -> Embedding | None:
+        """Return what has been made for that place, and is on its way to memory and the stores."""
+        job = self._jobs.get(place)
+        if job is None or not job.value:
+            return None
+        outcome = job.future.result()
+        return outcome.embedding if isinstance(outcome, Given) else None
+
+    async def landed(self) -> None:
+        """Wait until all that has been made is in the writer's queue."""
+        if self._landings:
+            await asyncio.wait(self._landings)
 
     def leave(self, jobs: Iterable[Job], *, break_off: bool) -> None:
         """Wait no longer for ``jobs``.
@@ -202,9 +217,15 @@ class Origin:
             if embedding is not None:
                 job.land(Given(embedding, Source.ORIGIN))
                 made.append(job)
-        await self._settled([job for job in jobs if not job.value])
-        await self._canaries.look(version, provider)
-        await self._keep(version, made)
+        landing = asyncio.get_running_loop().create_future()
+        self._landings.add(landing)
+        try:
+            await self._settled([job for job in jobs if not job.value])
+            await self._canaries.look(version, provider)
+            await self._keep(version, made)
+        finally:
+            self._landings.discard(landing)
+            landing.set_result(None)
 
     def _made(self, job: Job, row: Checked, tokens: int) -> Embedding | None:
         """Return what is given out: rounded, and so the same bits that a hit will have."""
@@ -219,8 +240,11 @@ class Origin:
             version.drifted = True
             self._events.emit(EmbeddingDrifted(version.kind.model, version.name, float("inf")))
         version.width = row.size
-        job.value = pack(row, version.kind, tokens)
-        return unpack(job.value, version.kind)
+        value = pack(row, version.kind, tokens)
+        embedding = unpack(value, version.kind)
+        if embedding is not None:
+            job.value = value
+        return embedding
 
     async def _keep(self, version: Version, jobs: Sequence[Job]) -> None:
         kept = [job for job in jobs if job.keep and not version.drifted]
@@ -233,6 +257,7 @@ class Origin:
 
     async def _settled(self, jobs: Sequence[Job]) -> None:
         """Nothing more will be done for ``jobs``."""
+        self._memory.drop(job.place for job in jobs if not job.keep)
         self._forget(jobs)
         await self._release(jobs)
 

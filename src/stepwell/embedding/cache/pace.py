@@ -120,7 +120,11 @@ class Pace:
             self._requests.take(-1.0, now)
 
     def hold(self, seconds: float) -> None:
-        """Make no call for so long: the provider has said so."""
+        """Make no call for so long, but at most a minute: the provider has said so.
+
+        After longer it says so again, if it still means it.
+        """
+        seconds = min(seconds, MINUTE_SECONDS)
         self._not_before = max(self._not_before, self.clock.monotonic() + seconds)
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from http import HTTPStatus
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -84,6 +85,14 @@ class Refused(EmbeddingError):
         self.body = body
         self.headers = dict(headers or {})
         self.retry_after_seconds = retry_after_seconds
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same call may be answered later."""
+        return self.status in _FOR_NOW or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+_FOR_NOW: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
 class NoAnswer(EmbeddingError):

@@ -86,7 +86,7 @@ class Tiers:
         # Learned when the full store was last asked, before now: good enough if it is not asked,
         # or fails, since more is refused by an older number, never less.
         deletions = self._deletions
-        for depth, store in enumerate(self._stores()):
+        for store in self._stores():
             missing = [digest for digest in digests if digest not in hits]
             for start in range(0, len(missing), SLICE):
                 found, seen = await self._ask(store, version, missing[start : start + SLICE])
@@ -94,8 +94,8 @@ class Tiers:
                 if store is self._full and seen is not None:
                     deletions = seen if start == 0 else min(deletions, seen)
                     self._deletions = seen
-                if depth and found:
-                    self._refill(version, self._caches[:depth], found, deletions)
+                if found:
+                    self._pass_on(store, version, found, deletions)
         return Looked(hits, deletions)
 
     async def aclose(self) -> None:
@@ -157,14 +157,20 @@ class Tiers:
         except StoreError as error:
             self._degraded(store, error)
 
-    def _refill(
+    def _pass_on(
         self,
+        store: EmbeddingStore,
         version: Version,
-        caches: Sequence[EmbeddingStore],
         found: Mapping[ContentDigest, Hit],
         deletions: Deletions,
     ) -> None:
-        if len(self._refills) >= _REFILLS:
+        """Tell the full store what is used, and fill the caches that are faster than ``store``."""
+        caches = self._caches
+        if store is not self._full:
+            caches = caches[: caches.index(store)]
+            if self._full is not None:
+                self._full.touch(version.name, list(found))
+        if not caches or len(self._refills) >= _REFILLS:
             return
         items = [Item(digest, hit.value) for digest, hit in found.items()]
         refill = asyncio.create_task(self.fill(version, caches, items, deletions))

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from itertools import islice, takewhile
 from typing import Final
 
-from stepwell.core.embedding import Deletions
+from stepwell.core.embedding import ContentDigest, Deletions
 from stepwell.core.embedding_events import EmbeddingSink, EmbeddingsNotKept
 from stepwell.core.errors import StoreError, StoreFull, StoreUnavailable
 from stepwell.core.events import Degraded
@@ -79,6 +79,9 @@ class Writer:
             stuck: Hears of those that a failing store keeps from being written for now.
             settled: Hears of those that nothing more will be done for.
         """
+        if self._stores.full is None and not self._stores.caches:
+            await settled(jobs)
+            return
         crowded: list[Job] = []
         for job in jobs:
             while not self._fits(job) and not self._is_failing:
@@ -152,11 +155,24 @@ class Writer:
             return
         # The oldest of their numbers: it refuses more than it would have to, never less.
         deletions = Deletions(min(job.began.full for job in kept))
-        items = [job.item(with_text=self._keep_texts) for job in kept]
-        if self._stores.full is not None:
-            await self._stores.full.put(version.name, items, deletions)
-        plain = [item._replace(text=None) for item in items]
-        await self._tiers.fill(version, self._stores.caches, plain, deletions)
+        refused = await self._put(version, kept, deletions)
+        if refused:
+            for job in kept:
+                job.keep = job.digest not in refused
+            # Unless they were deleted, another has retired the version.
+            version.is_registered = False
+        plain = [job.item(with_text=False) for job in kept if job.keep]
+        if plain:
+            await self._tiers.fill(version, self._stores.caches, plain, deletions)
+
+    async def _put(
+        self, version: Version, jobs: Sequence[Job], deletions: Deletions
+    ) -> Collection[ContentDigest]:
+        """Put ``jobs`` into the full store, if there is one; return what it refused."""
+        if self._stores.full is None:
+            return ()
+        items = [job.item(with_text=self._keep_texts) for job in jobs]
+        return await self._stores.full.put(version.name, items, deletions)
 
     def _fail(self, error: StoreError, version: Version) -> None:
         version.is_registered = False  # Another may have retired it.
