@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -141,8 +141,18 @@ def check_part_store(
     agrees()
 
 
+class ClosedClaims(Claims, Protocol):
+    """Claims that hold something open."""
+
+    async def aclose(self) -> None:
+        """Release it."""
+        ...
+
+
 def check_claims(
-    make_handles: Callable[[], Awaitable[tuple[Claims, Claims]]], *, max_examples: int = 50
+    make_handles: Callable[[], Awaitable[tuple[ClosedClaims, ClosedClaims]]],
+    *,
+    max_examples: int = 50,
 ) -> None:
     """Check that of two claimants one at a time has a digest, until it releases it.
 
@@ -169,6 +179,8 @@ def check_claims(
                     got = await handles[who].claim(version, digests, _LONG_MILLISECONDS)
                     mine = {t for t in texts if holders.setdefault((version, t), who) == who}
                     assert set(got) == set(map(make_digest, mine))
+            for handle in handles:
+                await handle.aclose()
 
         asyncio.run(run())
 
