@@ -96,6 +96,13 @@ class ClusterServers:
         except Refused as error:
             return await self._ask_elsewhere(slot, node, words, error, end)
 
+    def together(self, keys: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
+        """As `Servers.together`: by slot."""
+        groups: dict[int, list[bytes]] = {}
+        for key in keys:
+            groups.setdefault(slot_of(key), []).append(key)
+        return tuple(groups.values())
+
     def masters(self) -> Sequence[Node]:
         """As `Servers.masters`."""
         return tuple(self._masters.values())

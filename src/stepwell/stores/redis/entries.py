@@ -1,7 +1,6 @@
 """Entries in Redis: one string each, over all nodes of a cluster."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from enum import Enum, auto
@@ -22,25 +21,13 @@ from stepwell.stores.redis.facets import (
 )
 from stepwell.stores.redis.layout import Layout, key_of
 from stepwell.stores.redis.line import PATIENCE_SECONDS
-from stepwell.stores.redis.link import Reply, Word
-from stepwell.stores.redis.replies import integer, items, string
+from stepwell.stores.redis.replies import integer, string
+from stepwell.stores.redis.scanning import Node, scan
 from stepwell.stores.redis.scripts import FENCED, LATE, OUTDATED, PUT, REMOVE, Asked
-
-_SCAN_COUNT = 500
-"""Names a server is asked for at a time: half a millisecond in which it answers nobody else."""
-
 
 GRACE_SECONDS = 5
 """How long after the caller last heard the feed an entry may be written. A sweep looks again at
 what came later: `stepwell.stores.redis.removal`."""
-
-
-class Node(Protocol):
-    """One master."""
-
-    async def ask(self, *words: Word, timeout_seconds: float | None = None) -> Reply:
-        """Send a command."""
-        ...
 
 
 class Servers(Asked, Protocol):
@@ -155,19 +142,9 @@ class Entries:
         Raises:
             StoreError: A server did not answer.
         """
-        pattern = _escaped(self._layout.entries(generation)) + b"*"
         for node in self._servers.masters():
-            cursor = 0
-            while True:
-                following, names = items(
-                    await node.ask(
-                        *("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_COUNT),
-                        timeout_seconds=PATIENCE_SECONDS,
-                    )
-                )
-                yield await _look_at(node, [string(name) for name in items(names)])
-                if not (cursor := integer(following)):
-                    break
+            async for names in scan(node, self._layout.entries(generation)):
+                yield await _look_at(node, names)
 
     async def see(self, generation: bytes, key: CacheKey) -> Page:
         """Return one entry as `walk` would, if it is there."""
@@ -212,8 +189,3 @@ def _page(found: Sequence[tuple[CacheKey, bytes]]) -> Page:
         else:
             seen.append(Seen(key, facets, beginning))
     return Page(seen, unreadable)
-
-
-def _escaped(name: bytes) -> bytes:
-    """Return ``name`` as a pattern that matches nothing else."""
-    return re.sub(rb"([*?\[\]\\^])", rb"\\\1", name)

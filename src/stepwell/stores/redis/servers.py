@@ -59,6 +59,10 @@ class Servers(Protocol):
         """
         ...
 
+    def together(self, keys: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
+        """Return ``keys`` in groups of which each may be in one command."""
+        ...
+
     def masters(self) -> Sequence[Node]:
         """Return the servers that have all keys between them, for what has no key: ``SCAN``."""
         ...

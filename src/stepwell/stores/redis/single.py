@@ -43,6 +43,10 @@ class LoneServer:
         del key
         return self._node.ask(*words, timeout_seconds=timeout_seconds)
 
+    def together(self, keys: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
+        """As `Servers.together`: all of them."""
+        return (keys,)
+
     def masters(self) -> Sequence[Node]:
         """As `Servers.masters`."""
         return (self._node,)
