@@ -21,7 +21,7 @@ from stepwell.core.errors import CorruptEntry, CutOff, StoreFull, StoreUnavailab
 from stepwell.core.events import Event
 from stepwell.core.judgement import Verdict
 from stepwell.core.names import EVERYONE, Arrival, PairId, Position
-from stepwell.stores.redis import entries, removal
+from stepwell.stores.redis import removal, scanning
 from stepwell.stores.redis.address import Credentials
 from stepwell.stores.redis.facets import facets_of
 from stepwell.stores.redis.layout import Layout
@@ -484,7 +484,7 @@ async def test_a_user_with_the_documented_rights(
 
 async def test_walks_in_pages(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counting and removing come by every entry once, however many."""
-    monkeypatch.setattr(entries, "_SCAN_COUNT", 7)
+    monkeypatch.setattr(scanning, "_COUNT", 7)
     store = await open_store()
     tags = ("even", "odd")
     for number in range(100):
