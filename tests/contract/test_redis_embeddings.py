@@ -5,13 +5,11 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
+from support.embedding_stores import open_redis_embeddings
 from support.redis_cluster import RedisCluster
-from support.redis_servers import PATIENCE_SECONDS, REDIS, VALKEY, redis_servers
+from support.redis_servers import REDIS, VALKEY, redis_servers
 
-from stepwell.stores.redis.address import Credentials, parse_address
 from stepwell.stores.redis.embeddings import RedisEmbeddings
-from stepwell.stores.redis.servers import open_servers
-from stepwell.stores.redis.tls import Tls
 from stepwell.testing.embedding_contract import check_claims, check_part_store
 
 
@@ -28,22 +26,10 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
             yield launcher.start(program=program).url
 
 
-async def open_store(url: str, prefix: str) -> RedisEmbeddings:
-    servers = await open_servers(
-        parse_address(url),
-        credentials=Credentials(),
-        tls=Tls(),
-        on_change=lambda _: None,
-        timeout_seconds=PATIENCE_SECONDS,
-        connect_timeout_seconds=PATIENCE_SECONDS,
-    )
-    return RedisEmbeddings(servers, prefix=prefix, ttl_seconds=PATIENCE_SECONDS * 100)
-
-
 def test_redis_embeddings(url: str) -> None:
     """It agrees with a dict."""
     numbers = itertools.count()
-    check_part_store(lambda: open_store(url, f"store{next(numbers)}:"), max_examples=25)
+    check_part_store(lambda: open_redis_embeddings(url, f"store{next(numbers)}:"), max_examples=25)
 
 
 def test_redis_claims(url: str) -> None:
@@ -52,6 +38,8 @@ def test_redis_claims(url: str) -> None:
 
     async def open_twice() -> tuple[RedisEmbeddings, RedisEmbeddings]:
         prefix = f"claims{next(numbers)}:"
-        return await asyncio.gather(open_store(url, prefix), open_store(url, prefix))
+        return await asyncio.gather(
+            open_redis_embeddings(url, prefix), open_redis_embeddings(url, prefix)
+        )
 
     check_claims(open_twice, max_examples=15)
