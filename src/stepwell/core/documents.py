@@ -26,8 +26,10 @@ class Recipe:
 
     kind: VectorKind
     """Of the chunks' vectors."""
+    dimensions: int
+    """Width of those vectors."""
     chunker: str
-    """Name and bounds of what cuts documents, such as ``sentences-v1:400:980:1600``."""
+    """Name and bounds of what cuts documents, such as ``sentences-v1:400:1600``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +96,19 @@ class Passage:
     updated_at: float
 
 
+class KnownChunk(NamedTuple):
+    """A text that chunks of an edition have, or had."""
+
+    digest: ContentDigest
+    text: str
+
+
 class Library(Protocol):
     """Collections of documents. Each change of a document is whole: chunks, vectors and all.
 
     Safe for many tasks on one event loop. No call blocks the loop. Every method raises
-    `StoreError` when the library cannot do its work.
+    `StoreError` when the library cannot do its work, of which `EditionGone` where what is asked
+    about was dropped meanwhile.
     """
 
     async def collections(self) -> Sequence[CollectionState]:
@@ -121,23 +131,38 @@ class Library(Protocol):
         """Yield the documents of an edition by name."""
         ...
 
+    async def document(self, edition: Edition, name: str) -> DocumentState | None:
+        """Return what is known of one document, or ``None``."""
+        ...
+
+    def chunks(self, edition: Edition) -> AsyncIterator[KnownChunk]:
+        """Yield the texts of all chunks of an edition, each once, in no order."""
+        ...
+
+    async def missing(
+        self, edition: Edition, digests: Sequence[ContentDigest]
+    ) -> frozenset[ContentDigest]:
+        """Return of which texts the edition has no vector: no document has such a chunk yet."""
+        ...
+
     async def replace(
         self,
         edition: Edition,
         document: Document,
         vectors: Mapping[ContentDigest, Vector],
         known: Epoch,
-    ) -> bool:
+    ) -> Sequence[KnownChunk] | None:
         """Put ``document`` in place of what stands under its name, in one transaction.
 
         Args:
             edition: Where.
-            document: With at least no chunk: such a document is known, and never found.
-            vectors: One for each chunk, of unit length.
+            document: Without a chunk it is known, and never found.
+            vectors: Of the chunks that are `missing`, of unit length.
             known: The epoch it had when it was looked at; 0: it was not there.
 
         Returns:
-            ``False`` if it has another epoch by now; then nothing was changed.
+            The texts that no document of the edition has any more. ``None`` if it has another
+            epoch by now, or a vector is missing by now: then nothing was changed.
         """
         ...
 
@@ -145,12 +170,18 @@ class Library(Protocol):
         """Put other metadata on a document; as `replace`."""
         ...
 
-    async def remove(self, edition: Edition, name: str, known: Epoch) -> bool:
+    async def remove(
+        self, edition: Edition, name: str, known: Epoch
+    ) -> Sequence[KnownChunk] | None:
         """Take a document out; as `replace`."""
         ...
 
     async def serve(self, collection: CollectionId, edition: Edition) -> None:
-        """Search ``edition`` from now on, and drop all others of the collection."""
+        """Search ``edition`` from now on, and drop all others of the collection.
+
+        May take minutes where an index must be built first. Not done by halves: until it is,
+        what was searched before is.
+        """
         ...
 
     async def used(self, digests: Sequence[ContentDigest]) -> frozenset[ContentDigest]:
@@ -158,7 +189,10 @@ class Library(Protocol):
         ...
 
     async def nearest(self, edition: Edition, vector: Vector, k: int) -> Sequence[Passage]:
-        """Return the ``k`` passages nearest to ``vector``, nearest first; equal texts once."""
+        """Return the ``k`` passages nearest to ``vector``, nearest first.
+
+        Equal texts come once, as of the document whose text changed last.
+        """
         ...
 
     async def rename(self, collection: CollectionId, name: str) -> bool:

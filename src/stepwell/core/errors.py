@@ -10,6 +10,7 @@
         VersionTaken              another kind of vectors has that name already
         CorruptEntry              counted, removed, treated as a miss
           OtherVersion              left alone where versions share a store
+        EditionGone               whoever fills or searches it: it was dropped meanwhile
       EmbeddingError            the semantic layer is skipped; `stepwell.embedding.cache` raises it
       IndexUnavailable          the same
       UpstreamError             the model server did not answer properly
@@ -84,6 +85,10 @@ class CorruptEntry(StoreError):
 
 class OtherVersion(CorruptEntry):
     """A record that another version of this package wrote, and may read again."""
+
+
+class EditionGone(StoreError):
+    """Documents that were dropped meanwhile: their collection was, or was made anew."""
 
 
 class EmbeddingError(StepwellError):
