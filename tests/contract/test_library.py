@@ -4,7 +4,7 @@ import itertools
 from pathlib import Path
 
 from stepwell.core.events import Event
-from stepwell.stores.disk.documents import DiskLibrary
+from stepwell.stores.disk.documents.library import DiskLibrary
 from stepwell.testing.clock import HandClock
 from stepwell.testing.library_contract import check_library
 

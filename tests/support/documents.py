@@ -14,7 +14,7 @@ from stepwell.embedding.documents.sources import Given, Read
 from stepwell.embedding.documents.summary import Summary
 from stepwell.embedding.documents.sync import Sync
 from stepwell.embedding.documents.vectors import ChunkVectors
-from stepwell.stores.disk.documents import DiskLibrary
+from stepwell.stores.disk.documents.library import DiskLibrary
 from stepwell.testing.clock import HandClock
 from stepwell.testing.library_contract import DIMENSIONS, vector_of
 

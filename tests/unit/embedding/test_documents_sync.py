@@ -25,7 +25,7 @@ from stepwell.core.errors import ConfigError, EditionGone, EmbeddingError
 from stepwell.embedding.documents.cutting import Bounds
 from stepwell.embedding.documents.sources import Read, Unread
 from stepwell.embedding.documents.sync import READ_AT_ONCE, Sync
-from stepwell.stores.disk.documents import DiskLibrary
+from stepwell.stores.disk.documents.library import DiskLibrary
 
 LONG = " ".join(f"This is sentence number {n} of a text, which goes on and on." for n in range(200))
 """More than ten chunks by the usual bounds."""

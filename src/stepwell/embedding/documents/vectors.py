@@ -93,10 +93,10 @@ def with_parts(texts: Sequence[str], halvings: int = _HALVINGS) -> Iterator[str]
     """Yield ``texts``, and all parts of them that may have been embedded in their place."""
     yield from texts
     if halvings:
-        yield from with_parts([part for text in texts for part in _halves(text)], halvings - 1)
+        yield from with_parts([part for text in texts for part in halves(text)], halvings - 1)
 
 
-def _halves(text: str) -> tuple[str, str]:
+def halves(text: str) -> tuple[str, str]:
     """Return both halves of ``text``, parted at a blank if there is one near the middle."""
     middle = len(text) // 2
     blank = text.find(" ", middle, middle + middle // 2)
@@ -110,7 +110,7 @@ async def _parts(embed: Rows, texts: Sequence[str], halvings: int) -> list[list[
     parts = [[] if isinstance(row, Unfit) else [row] for row in rows]
     long = [at for at, row in enumerate(rows) if row is Unfit.OVER_WINDOW]
     if long and halvings:
-        split = [half for at in long for half in _halves(texts[at])]
+        split = [half for at in long for half in halves(texts[at])]
         deeper = await _parts(embed, split, halvings - 1)
         for number, at in enumerate(long):
             parts[at] = deeper[2 * number] + deeper[2 * number + 1]

@@ -4,7 +4,4 @@
 `writing` (what the two threads do), `entries` and `log` (what the tables mean), `database` (one
 thread's connection, which survives damage and replacement), `opening`, `schema`, `files`,
 `generation` and `announced` (what stands beside the file), `faults`, `worth`.
-
-`documents` is the way into a file of its own, over the same parts: `documents_tables`,
-`documents_changes`, `documents_search`.
 """

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from stepwell.core.documents import Edition, Passage
 from stepwell.core.embedding import ContentDigest
 from stepwell.core.vectors import Vector, Vectors
-from stepwell.stores.disk.documents_changes import require
-from stepwell.stores.disk.documents_tables import HALF
+from stepwell.stores.disk.documents.changes import require
+from stepwell.stores.disk.documents.tables import HALF
 
 Ids = npt.NDArray[np.int64]
 

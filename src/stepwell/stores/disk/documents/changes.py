@@ -21,7 +21,7 @@ from stepwell.core.documents import (
 from stepwell.core.embedding import ContentDigest
 from stepwell.core.errors import EditionGone
 from stepwell.core.vectors import Vector
-from stepwell.stores.disk.documents_tables import make_collection, recipe_row, vector_blob
+from stepwell.stores.disk.documents.tables import make_collection, recipe_row, vector_blob
 from stepwell.stores.disk.opening import transaction
 
 

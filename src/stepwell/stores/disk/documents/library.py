@@ -23,10 +23,9 @@ from stepwell.core.errors import StoreUnavailable
 from stepwell.core.events import Event
 from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Vector
-from stepwell.stores.disk import documents_changes as changes
-from stepwell.stores.disk import documents_tables as tables
 from stepwell.stores.disk.database import Alone, Database
-from stepwell.stores.disk.documents_search import Search
+from stepwell.stores.disk.documents import changes, tables
+from stepwell.stores.disk.documents.search import Search
 from stepwell.stores.disk.faults import as_store_error
 from stepwell.stores.disk.files import Files
 from stepwell.stores.disk.jobs import Bounds, Job, Lane
