@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +15,9 @@ from stepwell.core.errors import ConfigError, EmbeddingError, RequestError, Stor
 from stepwell.core.names import Namespace
 from stepwell.embedding.cache.canary import CANARY_SECONDS, Canaries
 from stepwell.embedding.cache.job import Began, Given, Job, Outcome
+from stepwell.embedding.cache.known import Known
 from stepwell.embedding.cache.memory import Memory
-from stepwell.embedding.cache.naming import text_digest, tokens_digest
+from stepwell.embedding.cache.naming import digests_of
 from stepwell.embedding.cache.origin import Order, Origin
 from stepwell.embedding.cache.pace import Pause
 from stepwell.embedding.cache.provider import Input, NoVector, Provider
@@ -27,9 +27,6 @@ from stepwell.embedding.cache.turns import PATIENCE_SECONDS, Turns
 from stepwell.embedding.cache.value import Embedding
 from stepwell.embedding.cache.versions import Version, Versions
 from stepwell.embedding.cache.writer import Writer
-
-_HASHED_ON_THE_LOOP: Final = 1 << 20
-"""Characters; more are hashed in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +155,25 @@ class EmbeddingCache:
             stores.full, self._registration, events, every_seconds=bounds.canary_seconds
         )
         self._origin = Origin(self._memory, self._writer, self._turns(pause), canaries, events)
+        self._known = Known(
+            self._versions,
+            self._memory,
+            self._tiers,
+            self._origin.made,
+            clock=self._clock,
+            events=events,
+        )
 
     @property
     def figures(self) -> CacheFigures:
         """What it holds just now."""
         held = self._memory.figures
         return CacheFigures(held.entries, held.bytes, len(self._writer), self._versions.drifted())
+
+    @property
+    def known(self) -> Known:
+        """Looks up, and computes nothing."""
+        return self._known
 
     async def get_many(
         self,
@@ -198,7 +208,7 @@ class EmbeddingCache:
                 code="tokens_with_prefix",
                 param="input",
             )
-        digests = await _digests(inputs, owner)
+        digests = await digests_of(inputs, owner)
         wanted = dict(zip(digests, inputs, strict=True))
         found = await self.settle(kind, wanted, provider, reads=reads, writes=writes)
         items = [found[digest] for digest in digests]
@@ -233,7 +243,7 @@ class EmbeddingCache:
         Raises:
             StoreError: A store could not do it. The others have; it is to be tried again.
         """
-        return await self.delete_digests(kind, await _digests(list(inputs), owner))
+        return await self.delete_digests(kind, await digests_of(list(inputs), owner))
 
     async def delete_digests(self, kind: VectorKind, digests: Sequence[ContentDigest]) -> int:
         """Remove vectors everywhere; as `delete`."""
@@ -310,31 +320,14 @@ class EmbeddingCache:
         began = Began(self._memory.deletions, self._tiers.deletions)
         found: dict[ContentDigest, Outcome] = {}
         if reads:
-            found.update(self._in_memory(version, wanted))
-            missing = [digest for digest in wanted if digest not in found]
-            if missing:
-                looked = await self._tiers.look(version, missing)
-                began = Began(began.memory, looked.deletions)
-                for digest, hit in looked.hits.items():
-                    found[digest] = Given(hit.embedding, hit.source)
-                    self._memory.put({(version.fingerprint, digest): hit.embedding}, began.memory)
+            known, began = await self._known.look(version, wanted)
+            found.update(known)
         missing = [digest for digest in wanted if digest not in found]
         if reads:
             # Others may have computed some meanwhile.
-            found.update(self._in_memory(version, missing))
+            found.update(self._known.in_memory(version, missing))
         order = Order(version, provider, began, share=reads, keep=writes)
         found.update(await self._made(order, {d: wanted[d] for d in missing if d not in found}))
-        return found
-
-    def _in_memory(
-        self, version: Version, digests: Iterable[ContentDigest]
-    ) -> dict[ContentDigest, Outcome]:
-        found: dict[ContentDigest, Outcome] = {}
-        for digest in digests:
-            place = (version.fingerprint, digest)
-            embedding = self._memory.get(place) or self._origin.made(place)
-            if embedding is not None:
-                found[digest] = Given(embedding, Source.MEMORY)
         return found
 
     async def _made(
@@ -362,16 +355,6 @@ class EmbeddingCache:
         saved = sum(item.embedding.tokens for item in given if item.source is not Source.ORIGIN)
         texts = Counter(item.source for item in given)
         self._events.emit(EmbeddingsServed(kind.model, texts, saved, took))
-
-
-async def _digests(inputs: Sequence[Input], owner: Namespace | None) -> list[ContentDigest]:
-    if sum(map(len, inputs)) <= _HASHED_ON_THE_LOOP:
-        return [_digest(given, owner) for given in inputs]
-    return await asyncio.to_thread(lambda: [_digest(given, owner) for given in inputs])
-
-
-def _digest(given: Input, owner: Namespace | None) -> ContentDigest:
-    return text_digest(given, owner) if isinstance(given, str) else tokens_digest(given, owner)
 
 
 def _given(outcome: Outcome) -> Given:

@@ -1,12 +1,15 @@
 """What a text, or a token array, is found under."""
 
+import asyncio
 import hashlib
 import struct
 from collections.abc import Sequence
+from typing import Final
 
 from stepwell.core.embedding import ContentDigest
 from stepwell.core.errors import RequestError
 from stepwell.core.names import EVERYONE, Namespace
+from stepwell.embedding.cache.provider import Input
 
 _OWNED_TEXT = b"\xfe"
 _TOKENS = b"\xff"
@@ -60,3 +63,29 @@ def tokens_digest(tokens: Sequence[int], owner: Namespace | None = None) -> Cont
         ) from None
     content = b"".join((_TOKENS, EVERYONE if owner is None else owner, packed))
     return ContentDigest(hashlib.sha256(content).digest())
+
+
+_HASHED_ON_THE_LOOP: Final = 1 << 20
+"""Characters; more are hashed in a thread."""
+
+
+def digest_of(given: Input, owner: Namespace | None = None) -> ContentDigest:
+    """Return what a text or a token array is found under.
+
+    Raises:
+        RequestError: As `text_digest` and `tokens_digest`.
+    """
+    return text_digest(given, owner) if isinstance(given, str) else tokens_digest(given, owner)
+
+
+async def digests_of(
+    inputs: Sequence[Input], owner: Namespace | None = None
+) -> list[ContentDigest]:
+    """Return the digests of ``inputs``, without holding up the event loop.
+
+    Raises:
+        RequestError: As `digest_of`.
+    """
+    if sum(map(len, inputs)) <= _HASHED_ON_THE_LOOP:
+        return [digest_of(given, owner) for given in inputs]
+    return await asyncio.to_thread(lambda: [digest_of(given, owner) for given in inputs])
