@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stepwell.assembly.authentication import make_authenticator
+from stepwell.assembly.embedding_models import check_embedding
 from stepwell.assembly.engines import torch_settings
 from stepwell.assembly.environment import default_data_dir, secret_from
 from stepwell.assembly.extras import extra_for
@@ -118,6 +119,7 @@ def check(settings: Settings, secret: bytes) -> None:
     _check_torch(settings)
     _check_judge(settings)
     _check_semantic(settings)
+    check_embedding(settings)
     _check_redis(settings)
     _check_open_door(settings)
 

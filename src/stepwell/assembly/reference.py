@@ -14,7 +14,13 @@ from types import ModuleType
 import msgspec
 from msgspec.structs import FieldInfo, fields
 
-from stepwell.assembly import settings, settings_prefix, settings_semantic, settings_upstreams
+from stepwell.assembly import (
+    settings,
+    settings_embedding,
+    settings_prefix,
+    settings_semantic,
+    settings_upstreams,
+)
 from stepwell.assembly.explain import allowed
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.settings_base import Table
@@ -52,7 +58,13 @@ def render_settings() -> str:
     """Return the page of all settings in Markdown: a section for each table of the file."""
     meanings = {
         name: meaning
-        for module in (settings, settings_prefix, settings_semantic, settings_upstreams)
+        for module in (
+            settings,
+            settings_prefix,
+            settings_semantic,
+            settings_embedding,
+            settings_upstreams,
+        )
         for name, meaning in _meanings(module).items()
     }
     tables = _tables(Settings, "", meanings)

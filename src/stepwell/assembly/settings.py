@@ -24,6 +24,7 @@ from stepwell.assembly.settings_base import (
     Table,
     Text,
 )
+from stepwell.assembly.settings_embedding import Embedding
 from stepwell.assembly.settings_prefix import Prefix
 from stepwell.assembly.settings_semantic import Semantic
 from stepwell.assembly.settings_upstreams import Upstream
@@ -285,6 +286,7 @@ class Settings(Table, frozen=True):
     single_flight: SingleFlight = field(default_factory=SingleFlight)
     semantic: Semantic = field(default_factory=Semantic)
     prefix: Prefix = field(default_factory=Prefix)
+    embedding: Embedding = field(default_factory=Embedding)
     classes: dict[Name, Class] = field(default_factory=dict)
     routes: tuple[RouteRule, ...] = ()
     """The first that matches chooses the class, if the request itself does not."""
@@ -301,6 +303,8 @@ class Settings(Table, frozen=True):
         kind = self.semantic.index.kind
         if kind != "own" and urls[kind] is None:
             raise ValueError(f'semantic.index.kind = "{kind}" needs stores.{kind}.url')
+        if self.embedding.share and self.auth.mode == "passthrough":
+            raise ValueError('embedding.share = true needs auth.mode = "keys" or "shared"')
 
 
 def load_settings(path: Path) -> Settings:

@@ -45,6 +45,9 @@ class EmbeddingEndpoint(Table, frozen=True):
     """Put before every text, if the model was trained so (``query: ``)."""
     revision: str = ""
     """Change it when the server's model changes under the same name."""
+    cache: bool = True
+    """Keep its vectors as ``[embedding]`` says, where that is on: gateways that share Redis or
+    PostgreSQL then embed a question once."""
 
 
 class Index(Table, frozen=True):
