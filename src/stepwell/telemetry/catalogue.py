@@ -301,6 +301,56 @@ BYTES = Metric(
     "Bytes a tier holds; memory is the sum over workers, disk is shared by them.",
     ("tier",),
 )
+EMBEDDING_TEXTS = Metric(
+    "stepwell_embedding_texts_total",
+    Kind.COUNTER,
+    "Texts whose vectors were asked for, by where those came from: a tier (its hits; its misses are"
+    " what came from all further ones), another's call at the same time (shared), or a call"
+    " (origin). Equal texts of a request count once.",
+    ("source",),
+)
+EMBEDDING_COMPUTED = Metric(
+    "stepwell_embedding_computed_total",
+    Kind.COUNTER,
+    "Texts sent to model servers for their vectors, each time.",
+    ("model",),
+)
+EMBEDDING_INVALID = Metric(
+    "stepwell_embedding_invalid_total",
+    Kind.COUNTER,
+    "Stored vectors that were damaged, or of another kind: taken for misses.",
+    ("tier",),
+)
+EMBEDDING_NOT_KEPT = Metric(
+    "stepwell_embedding_not_kept_total",
+    Kind.COUNTER,
+    "Vectors that were computed and not kept: too many waited for a store that fails (crowded), or"
+    " there are as many versions as there may be (versions).",
+    ("why",),
+)
+EMBEDDING_VECTORS = Metric(
+    "stepwell_embedding_vectors",
+    Kind.GAUGE,
+    "Vectors a tier holds; memory is the sum over workers, other tiers are shared by them.",
+    ("tier",),
+)
+EMBEDDING_BYTES = Metric(
+    "stepwell_embedding_bytes",
+    Kind.GAUGE,
+    "Bytes of vectors a tier holds, as above.",
+    ("tier",),
+)
+EMBEDDING_PENDING = Metric(
+    "stepwell_embedding_pending_writes",
+    Kind.GAUGE,
+    "Vectors that wait to be written.",
+)
+EMBEDDING_DRIFTED = Metric(
+    "stepwell_embedding_drifted",
+    Kind.GAUGE,
+    "Versions whose model server has changed its model under its name, summed over workers: their"
+    " vectors are neither served nor kept until the settings name a new revision.",
+)
 DEGRADED = Metric(
     "stepwell_degraded",
     Kind.GAUGE,
@@ -331,6 +381,8 @@ CATALOGUE = (
     *(WARMED_TOKENS, NOT_WARMED, WARM_UPS),
     *(SEMANTIC_LOOKUPS, SEMANTIC_SECONDS, SEMANTIC_SIMILARITY, SEMANTIC_POINTS),
     *(JUDGED, NOT_JUDGED, WITHHELD, PRECISION),
+    *(EMBEDDING_TEXTS, EMBEDDING_COMPUTED, EMBEDDING_INVALID, EMBEDDING_NOT_KEPT),
+    *(EMBEDDING_VECTORS, EMBEDDING_BYTES, EMBEDDING_PENDING, EMBEDDING_DRIFTED),
     *(UPSTREAM_SECONDS, UPSTREAM_FIRST_BYTE_SECONDS, UPSTREAM_ERRORS, LEADERS_LOST),
     *(ENTRIES, BYTES, STORED, STORED_BYTES, FILL_REFUSED, EVICTIONS, EVICTED_BYTES),
     *(FAILURES, DEGRADED, WORKERS, BUILD_INFO),

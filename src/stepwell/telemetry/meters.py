@@ -166,6 +166,16 @@ class Meters:
             case _:
                 assert_never(event)
 
+    def count(self, metric: Metric, amount: float, *labels: str) -> None:
+        """Add to a counter; ``labels`` are its label values in the catalogue's order."""
+        self._add(metric, amount, *labels)
+
+    def count_saved(self, usage: Usage, *, layer: str, model: str) -> None:
+        """Count tokens that no model server had to read or write, and what they would cost."""
+        for kind, tokens in _by_kind(usage):
+            self._add(catalogue.SAVED_TOKENS, tokens, kind, layer, model)
+        self._count_money(usage, layer, self._prices.of(model) if self._prices else None)
+
     def values(self) -> dict[Series, float]:
         """Return all counts since the start.
 
@@ -260,17 +270,16 @@ class Meters:
             for kind, tokens in _by_kind(usage):
                 self._add(catalogue.SAVED_TOKENS, tokens, kind, layer, tally.model)
             self._add(catalogue.SAVED_SECONDS, tally.saved_seconds, layer, request_class)
-            self._post_money(usage, tally)
+            self._count_money(usage, layer, tally.price)
         tally.clear()
 
-    def _post_money(self, usage: Usage, tally: _Tally) -> None:
+    def _count_money(self, usage: Usage, layer: str, price: ModelPrice | None) -> None:
         if self._prices is None:
             return
-        if tally.price is None:
+        if price is None:
             self._add(catalogue.UNPRICED_TOKENS, _total(usage), "saved")
         else:
-            money = tally.price.of(usage)
-            self._add(catalogue.SAVED_MONEY, money, self._prices.currency, tally.layer)
+            self._add(catalogue.SAVED_MONEY, price.of(usage), self._prices.currency, layer)
 
     def _add(self, metric: Metric, amount: float, *labels: str) -> None:
         self._counters[metric].at(*labels).value += amount
