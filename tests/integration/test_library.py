@@ -139,3 +139,20 @@ async def test_a_cache_must_be_entered() -> None:
     """It says so."""
     with pytest.raises(RuntimeError, match="async with"):
         await stepwell.Cache().lookup(HI)
+
+
+async def test_memo(upstream: FakeUpstream, tmp_path: Path) -> None:
+    """Values of a program's own are kept, shared and invalidated as answers are."""
+    async with (
+        stepwell.Cache(upstream=upstream.base_url, data_dir=tmp_path) as one,
+        stepwell.Cache(upstream=upstream.base_url, data_dir=tmp_path) as two,
+    ):
+        await one.memo("notes", ttl_seconds=60).put(("a", "b"), b"1")
+        await one.memo("more", ttl_seconds=60).put(("a", "b"), b"2")
+        assert await two.memo("notes", ttl_seconds=60).get(("a", "b")) == b"1"
+        assert await two.memo("notes", ttl_seconds=60).get(("ab", "")) is None
+        assert await two.memo("notes", ttl_seconds=60).clear() == 1
+        assert await one.memo("notes", ttl_seconds=60).get(("a", "b")) is None
+        assert await one.invalidate(request_class="memo") == 1
+        assert await one.memo("more", ttl_seconds=60).get(("a", "b")) is None
+    assert upstream.call_count == 0

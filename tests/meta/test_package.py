@@ -15,6 +15,8 @@ EXTRAS = (
     "httptools",
     "httpx",
     "httpx2",
+    "langchain_core",
+    "llama_index",
     "numpy",
     "onnxruntime",
     "openai",
@@ -45,6 +47,9 @@ IN_TORCH = (
     *(f"stepwell.assembly.torch_{name}" for name in ("cache", "parts")),
 )
 """Modules that only the torch engine's process imports; torch itself has side effects."""
+
+IN_OTHERS = ("stepwell.adapters.langchain", "stepwell.adapters.llamaindex")
+"""Modules that load other libraries, which have side effects."""
 
 PUBLIC = (
     "AnswerStream Cache CachedAnswer ConfigError CorruptEntry RequestError StepwellError StoreError"
@@ -153,6 +158,8 @@ client.close()
 
 def test_imports_have_no_side_effects() -> None:
     """Importing every module starts no thread or process, opens no socket, changes no variable."""
-    modules, seen, changed, threads = run(f"elsewhere = {IN_VLLM + IN_TORCH!r}\n{_WATCH}")
+    modules, seen, changed, threads = run(
+        f"elsewhere = {IN_VLLM + IN_TORCH + IN_OTHERS!r}\n{_WATCH}"
+    )
     assert modules > 100
     assert (seen, changed, threads) == ([], False, 1)

@@ -15,6 +15,7 @@ from stepwell.assembly.secret import secret_beside
 from stepwell.assembly.settings import Settings
 from stepwell.client.answer import AnswerStream, CachedAnswer, whole
 from stepwell.client.given import settings_of
+from stepwell.client.memo import Memo
 from stepwell.core.entry import Selector, SourceValue
 from stepwell.core.errors import ConfigError, RequestError, UpstreamError
 from stepwell.core.events import Result
@@ -244,6 +245,16 @@ class Cache:
         if feedback is None:
             raise RequestError("There is no semantic layer.", status=404, code="semantic_off")
         return await feedback.give(hit, read_verdict(verdict), delete=delete)
+
+    def memo(self, purpose: str, *, ttl_seconds: float) -> Memo:
+        """Return a place for values of your own, kept as this tenant's answers are.
+
+        Args:
+            purpose: What tells them from the values of others.
+            ttl_seconds: How long each is kept.
+        """
+        house = self._entered()
+        return Memo(house.exact, house.clock, self._whose().namespace(), purpose, ttl_seconds)
 
     def statement(self) -> Statement:
         """Return what this process's cache saved since it was entered."""

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -24,7 +25,11 @@ class Portal:
 
     def call(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run ``coroutine`` on the loop and return its result. Costs two thread switches."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return self.start(coroutine).result()
+
+    def start(self, coroutine: Coroutine[Any, Any, _T]) -> Future[_T]:
+        """Run ``coroutine`` on the loop; do not wait for it. Cancelling the future cancels it."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     @property
     def closed(self) -> bool:
