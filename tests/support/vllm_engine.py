@@ -64,6 +64,7 @@ class Engine:
         self,
         folder: Path,
         *,
+        scope: KvScope = BASE,
         shards: int = 1,
         max_bytes: int = 10**8,
         adapter_version: Callable[[Path], str | None] = str,
@@ -72,7 +73,7 @@ class Engine:
     ) -> None:
         clock = SystemClock()
         self.files = BlockFiles(folder, max_bytes=max_bytes)
-        scopes = Scopes(BASE, adapter_version)
+        scopes = Scopes(scope, adapter_version)
         search = Search(self.files, scopes, block_tokens=BLOCK_TOKENS, shards=shards)
         lookups = Lookups(search, timeout_seconds=5.0, clock=clock)
         self.scheduler = SchedulerSide(

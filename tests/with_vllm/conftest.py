@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,8 +32,16 @@ def kv_folder(vllm_folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def model_folder(vllm_installed: Installed, vllm_folder: Path) -> Path:
+    """Return a copy of the model, which a test may change."""
+    copy = vllm_folder / "model"
+    shutil.copytree(vllm_installed.model, copy)
+    return copy
+
+
+@pytest.fixture(scope="session")
 def vllm_server(
-    vllm_installed: Installed, vllm_folder: Path, kv_folder: Path
+    vllm_installed: Installed, vllm_folder: Path, kv_folder: Path, model_folder: Path
 ) -> Iterator[VllmServer]:
     """Run a server with Stepwell's connector and KV events, in fp32: texts can be compared.
 
@@ -42,7 +51,8 @@ def vllm_server(
         *("--kv-transfer-config", json.dumps(connector_config(kv_folder))),
         *("--kv-events-config", json.dumps(events_config(vllm_folder))),
     ]
-    server = VllmServer(vllm_installed, vllm_folder / "log", options)
+    installed = Installed(vllm_installed.python, model_folder)
+    server = VllmServer(installed, vllm_folder / "log", options)
     server.start()
     yield server
     server.stop()

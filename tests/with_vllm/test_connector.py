@@ -1,6 +1,7 @@
 """The connector in a real vLLM: prefixes come from Stepwell's files, and answers do not change."""
 
 import json
+import os
 import random
 import threading
 import time
@@ -221,6 +222,32 @@ def test_adapters(vllm_server: VllmServer, kv_folder: Path, tmp_path: Path) -> N
         texts.add(answer.text)
         vllm_server.post("/v1/unload_lora_adapter", {"lora_name": "style"})
     assert len(texts | {plain.text}) == 3
+
+
+def test_changed_model(vllm_server: VllmServer, kv_folder: Path, model_folder: Path) -> None:
+    """Other weights under the same name find nothing. They stay for the tests that follow."""
+    prompt = make_prompt(11)
+    ask_and_save(vllm_server, kv_folder, prompt)
+    vllm_server.stop()
+    change_weights(model_folder / "model.safetensors")
+    vllm_server.start()
+    before = external_tokens(vllm_server)
+    cold, new = ask_and_save(vllm_server, kv_folder, prompt)
+    assert (cold.cached_tokens, external_tokens(vllm_server)) == (0, before)
+    assert len(new) == PROMPT_TOKENS // BLOCK_TOKENS
+    warm, loaded = from_files(vllm_server, prompt)
+    assert loaded >= LEAST_SHARE * PROMPT_TOKENS
+    assert warm.text == cold.text
+
+
+def change_weights(file: Path) -> None:
+    """Flip the last bit of each weight, and keep the file's length and time."""
+    status = file.stat()
+    header_bytes = 8 + int.from_bytes(file.read_bytes()[:8], "little")
+    weights = np.memmap(file, dtype="<u2", mode="r+", offset=header_bytes)
+    weights ^= 1
+    weights.flush()
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def write_lora(folder: Path, *, seed: int) -> None:
