@@ -1,7 +1,7 @@
 """A store of vectors that fails, waits and lies as it is told."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stepwell.core.clock import Clock
@@ -42,6 +42,11 @@ class FaultyStore(MemoryEmbeddings):
         self.faults = Faults()
         self.gets = 0
         self.is_closed = False
+
+    def held(self, version: str) -> Mapping[ContentDigest, bytes]:
+        """Return all it has of a version."""
+        known = self._versions.get(version)
+        return {} if known is None else {item.digest: item.value for item in known.items.values()}
 
     async def get(self, version: str, digests: Sequence[ContentDigest]) -> Found:
         """As `EmbeddingStore.get`."""
@@ -128,3 +133,50 @@ class FaultyCache:
 
 def _flipped(value: bytes) -> bytes:
     return value[:-1] + bytes([value[-1] ^ 1])
+
+
+class ClaimBoard:
+    """Claims as several processes see them; each has a `member`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.claimed: dict[tuple[str, ContentDigest], tuple[object, float]] = {}
+        self.fault: StoreError | None = None
+
+    def member(self) -> "Member":
+        """Return claims of one process."""
+        return Member(self)
+
+
+class Member:
+    """Implements `Claims` for one process."""
+
+    def __init__(self, board: ClaimBoard) -> None:
+        self._board = board
+
+    async def claim(
+        self, version: str, digests: Sequence[ContentDigest], milliseconds: int
+    ) -> Collection[ContentDigest]:
+        """As `Claims.claim`."""
+        board = self._board
+        if board.fault is not None:
+            raise board.fault
+        await asyncio.sleep(0)
+        now = board.clock.monotonic()
+        until = now + milliseconds / 1000
+        free = [
+            digest
+            for digest in digests
+            if board.claimed.get((version, digest), (None, 0.0))[1] <= now
+        ]
+        board.claimed.update(((version, digest), (self, until)) for digest in free)
+        return free
+
+    async def release(self, version: str, digests: Sequence[ContentDigest]) -> None:
+        """As `Claims.release`."""
+        board = self._board
+        if board.fault is not None:
+            raise board.fault
+        for digest in digests:
+            if board.claimed.get((version, digest), (None, 0.0))[0] is self:
+                del board.claimed[version, digest]

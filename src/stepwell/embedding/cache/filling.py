@@ -1,5 +1,6 @@
 """A new version, filled with the texts of an old one, in the background."""
 
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -9,7 +10,7 @@ from stepwell.core.errors import ConfigError, EmbeddingError, StoreUnavailable
 from stepwell.embedding.cache.cache import EmbeddingCache
 from stepwell.embedding.cache.job import Given
 from stepwell.embedding.cache.pace import Bucket
-from stepwell.embedding.cache.provider import Provider
+from stepwell.embedding.cache.provider import BadReply, Provider, Refused
 
 BATCH: Final = 256
 _WRITTEN_WITHIN_SECONDS: Final = 30.0
@@ -87,24 +88,27 @@ async def _missing(
 async def _embedded(
     cache: EmbeddingCache, kind: VectorKind, known: Sequence[KnownText], provider: Provider
 ) -> set[ContentDigest]:
-    """Return what got a vector: if they do not all at once, then one by one.
+    """Return what got a vector: where one is refused and so all are, one by one.
 
     Raises:
-        EmbeddingError: None of them did.
+        EmbeddingError: None of them did, or the provider is not to be had just now.
     """
     try:
-        came = await cache.settle(kind, {text.digest: text.text for text in known}, provider)
-    except EmbeddingError as error:
-        singly: set[ContentDigest] = set()
+        return await _settled(cache, kind, known, provider)
+    except (Refused, BadReply) as error:
+        if isinstance(error, Refused) and error.may_pass:
+            raise
+        came: set[ContentDigest] = set()
         for text in known:
-            try:
-                came = await cache.settle(kind, {text.digest: text.text}, provider)
-            except EmbeddingError:
-                continue
-            singly |= {digest for digest, item in came.items() if isinstance(item, Given)}
-        if not singly:
-            raise EmbeddingError(
-                f"none of {len(known)} texts could be embedded: {error}"
-            ) from error
-        return singly
-    return {digest for digest, item in came.items() if isinstance(item, Given)}
+            with contextlib.suppress(Refused, BadReply):
+                came |= await _settled(cache, kind, [text], provider)
+        if not came:
+            raise
+        return came
+
+
+async def _settled(
+    cache: EmbeddingCache, kind: VectorKind, known: Sequence[KnownText], provider: Provider
+) -> set[ContentDigest]:
+    outcomes = await cache.settle(kind, {text.digest: text.text for text in known}, provider)
+    return {digest for digest, outcome in outcomes.items() if isinstance(outcome, Given)}

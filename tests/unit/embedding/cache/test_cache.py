@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.embedding_faults import FaultyCache, FaultyStore
-from support.embedding_provider import KIND, FakeProvider, Heard, model, no_pause
+from support.embedding_provider import KIND, WIDTH, FakeProvider, Heard, model, no_pause
 
 from stepwell.core.embedding import VectorKind
 from stepwell.core.embedding_events import (
@@ -138,7 +138,8 @@ async def test_hit_and_the_miss_before_it_are_the_same_bits(house: House) -> Non
 async def test_kinds_share_no_vector(house: House) -> None:
     for field in ("provider", "model", "revision", "pooling", "prefix", "truncation", "parameters"):
         provider = FakeProvider(seed=field)
-        kind = replace(KIND, **{field: "x"})
+        changed: dict[str, Any] = {field: "x"}
+        kind = replace(KIND, **changed)
         given = "xa" if field == "prefix" else "a"
         for _ in range(2):
             batch = await house.cache.get_many(kind, ["a"], provider)
@@ -338,7 +339,8 @@ async def test_permuted_reply_is_put_right(house: House, provider: FakeProvider)
 async def test_bad_row_fails_its_text_and_the_others_are_kept(
     house: House, provider: FakeProvider
 ) -> None:
-    provider.twist = lambda reply: replace(reply, rows=[reply.rows[0] * 0, *reply.rows[1:]])
+    zero = np.zeros(WIDTH)
+    provider.twist = lambda reply: replace(reply, rows=[zero, *reply.rows[1:]])
     with pytest.raises(BadReply):
         await house.cache.get_many(KIND, ["a", "b"], provider)
     provider.twist = None

@@ -38,7 +38,7 @@ def test_any_order_is_put_right(order: list[int]) -> None:
         (Reply(GOOD, [0, 1, 2, 3]), "not 0 to 2, each once"),
         (Reply([[1.0, 2.0], [3.0], [5.0, 6.0]]), r"\[1, 2\] numbers"),
         (Reply([[], [], []]), r"\[0\] numbers"),
-        (Reply([[[1.0]], [[2.0]], [[3.0]]]), "2 dimensions"),
+        (Reply([np.ones((1, 1))] * 3), "2 dimensions"),
         (Reply([["a"], ["b"], ["c"]]), "no vector"),  # type: ignore[list-item]
         (Reply([None, None, None]), "."),  # type: ignore[list-item]
     ],
