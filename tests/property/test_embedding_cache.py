@@ -210,7 +210,7 @@ async def _live(world: World, bursts: list[list[Step]], twists: list[object]) ->
 
     def twist(reply: Reply) -> Reply:
         twisted = pending.pop(0) if pending else None
-        return twisted(reply) if callable(twisted) else reply  # type: ignore[no-any-return]
+        return twisted(reply) if callable(twisted) else reply
 
     provider.twist = twist
     caches = [world.process(), world.process()]
