@@ -1,17 +1,30 @@
 """Opens the database that gateways keep points in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from stepwell.assembly.environment import secret_from
 from stepwell.assembly.settings import Postgres
+from stepwell.core.clock import Clock
 from stepwell.core.vectors import Embedder
 from stepwell.stores.postgres.database import Database
 from stepwell.stores.postgres.dialing import Address, Dialer
+from stepwell.stores.postgres.embeddings.schema import EmbeddingSchema
+from stepwell.stores.postgres.embeddings.store import SESSION as READING_SESSION
+from stepwell.stores.postgres.embeddings.store import PostgresEmbeddings
 from stepwell.stores.postgres.points import SESSION, PostgresPoints
 from stepwell.stores.postgres.schema import Schema
 
 SEARCHING = 4
 """Connections of a worker for searches; each takes one a millisecond or two."""
+
+READING = 4
+"""Connections of a worker that ask for vectors; 256 of 1,536 numbers take some 10 ms."""
+
+READ_SECONDS = 0.25
+"""What asking for vectors may take, and claiming them."""
+
+WRITING = 2
+"""Connections of a worker that write them."""
 
 WRITE_SECONDS = 5.0
 """What anything else may take; nobody waits for it."""
@@ -37,10 +50,7 @@ def make_postgres_points(
     Raises:
         ConfigError: A setting cannot be used.
     """
-    password = None
-    if table.password_env is not None:
-        password = secret_from(table.password_env, setting="stores.postgres.password_env")
-    address = Address(url, password)
+    address = _address(table, url)
     schema = Schema(table.prefix, embedder.model_id, embedder.dimensions)
 
     def database(connections: int, seconds: float) -> Database:
@@ -51,3 +61,41 @@ def make_postgres_points(
 
     points = PostgresPoints(schema, database(SEARCHING, search_seconds), database(1, WRITE_SECONDS))
     return points
+
+
+def make_postgres_embeddings(
+    table: Postgres, url: str, *, clock: Clock, on_change: Callable[[str], None]
+) -> PostgresEmbeddings:
+    """Return the vectors in the database of ``[stores.postgres]``, not started yet.
+
+    Args:
+        table: How to connect.
+        url: Where.
+        clock: The time.
+        on_change: Called with `PostgresEmbeddings.trouble`, also where it is as it was.
+
+    Raises:
+        ConfigError: A setting cannot be used.
+    """
+    address, schema = _address(table, url), EmbeddingSchema(table.prefix)
+
+    def database(connections: int, seconds: float, session: Mapping[str, str]) -> Database:
+        dialer = Dialer(address, seconds, schema.prepare, session)
+        return Database(
+            dialer, connections=connections, on_change=lambda _: on_change(store.trouble)
+        )
+
+    store = PostgresEmbeddings(
+        schema,
+        database(READING, READ_SECONDS, READING_SESSION),
+        database(WRITING, WRITE_SECONDS, {}),
+        clock=clock,
+    )
+    return store
+
+
+def _address(table: Postgres, url: str) -> Address:
+    password = None
+    if table.password_env is not None:
+        password = secret_from(table.password_env, setting="stores.postgres.password_env")
+    return Address(url, password)

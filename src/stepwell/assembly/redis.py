@@ -1,6 +1,5 @@
 """Opens the store that several machines share."""
 
-import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,12 +8,14 @@ from stepwell.assembly.environment import secret_from
 from stepwell.assembly.part_watch import PartWatch
 from stepwell.assembly.settings import Redis
 from stepwell.core.clock import Clock
-from stepwell.core.errors import ConfigError, StoreError
+from stepwell.core.errors import ConfigError
 from stepwell.core.events import Degraded
 from stepwell.core.names import Tier
 from stepwell.core.ports import EventSink
 from stepwell.stores.breaker import Open
 from stepwell.stores.redis.address import Cluster, Credentials, parse_address
+from stepwell.stores.redis.embeddings import RedisEmbeddings
+from stepwell.stores.redis.eviction import Eviction, eviction_of
 from stepwell.stores.redis.servers import Servers, open_servers
 from stepwell.stores.redis.store import RedisStore
 from stepwell.stores.redis.tls import Tls, make_context
@@ -50,6 +51,58 @@ async def open_redis(table: Redis, url: str, *, clock: Clock, events: EventSink)
         max_lag_seconds=table.max_lag_seconds,
         on_change=watch.note,
     )
+
+
+async def open_redis_embeddings(
+    table: Redis,
+    url: str,
+    *,
+    ttl_seconds: float,
+    clock: Clock,
+    events: EventSink,
+) -> tuple[RedisEmbeddings, Servers]:
+    """Return the vectors on the servers of ``[stores.redis]``, and these, there or not.
+
+    They have a connection of their own: a reply with many vectors would make answers wait.
+
+    Raises:
+        ConfigError: A setting cannot be used.
+    """
+    watch = PartWatch("embeddings.redis", clock=clock, events=events)
+    servers = await open_servers(
+        parse_address(url),
+        credentials=credentials_of(table),
+        tls=_tls_of(table),
+        on_change=lambda state: watch.note(state.reason if isinstance(state, Open) else ""),
+        timeout_seconds=table.timeout_seconds,
+        sentinel_credentials=sentinel_credentials_of(table),
+    )
+    for node in servers.masters():
+        eviction = await eviction_of(node)
+        if eviction is not None and (wrong := unfit_for_vectors(eviction)):
+            events.emit(Degraded("embeddings.redis", wrong))
+    store = RedisEmbeddings(servers, prefix=prefix_of_vectors(table), ttl_seconds=ttl_seconds)
+    return store, servers
+
+
+def prefix_of_vectors(table: Redis) -> str:
+    """Return what stands before ``emb:``: nothing, unless another prefix than ours was chosen."""
+    return "" if table.prefix == Redis().prefix else f"{table.prefix}:"
+
+
+def unfit_for_vectors(eviction: Eviction) -> str:
+    """Return what of a server's settings keeps it from being a bounded cache; empty if nothing."""
+    if eviction.max_bytes == 0:
+        return (
+            "maxmemory is 0: vectors fill the server's memory without bound;"
+            " set maxmemory, and maxmemory-policy volatile-lru"
+        )
+    if eviction.policy == "noeviction":
+        return (
+            "maxmemory-policy is noeviction: when Redis is full, no more vectors are stored;"
+            " set it to volatile-lru, or allkeys-lru where nothing else is there"
+        )
+    return ""
 
 
 async def open_redis_points(
@@ -131,27 +184,23 @@ def _secret(variable: str | None, key: str) -> str | None:
 async def _warnings(servers: Servers) -> AsyncIterator[str]:
     """Yield what of the servers' memory will give trouble."""
     for node in servers.masters():
-        try:
-            told = await node.ask("INFO", "memory")
-        except StoreError:
-            continue  # Down, or not to be asked by us.
-        text = told.decode(errors="replace") if isinstance(told, bytes) else ""
-        bound = re.search(r"maxmemory:(\d+)", text)
-        policy = re.search(r"maxmemory_policy:([\w-]+)", text)
-        if bound is not None and bound[1] == "0":
+        eviction = await eviction_of(node)
+        if eviction is None:
+            continue
+        if eviction.max_bytes == 0:
             yield (
                 "maxmemory is 0: answers fill the server's memory without bound;"
                 " set maxmemory, and maxmemory-policy volatile-lru"
             )
-        elif policy is not None and policy[1] == "noeviction":
+        elif eviction.policy == "noeviction":
             yield (
                 "maxmemory-policy is noeviction: when Redis is full, nothing more is stored;"
                 " set it to volatile-lru, or another volatile policy"
             )
-        elif policy is not None and policy[1].startswith("allkeys"):
+        elif eviction.policy.startswith("allkeys"):
             yield (
-                f"maxmemory-policy is {policy[1]}: it may evict the change feed, and all answers"
-                " with it; set it to volatile-lru, or another volatile policy"
+                f"maxmemory-policy is {eviction.policy}: it may evict the change feed, and all"
+                " answers with it; set it to volatile-lru, or another volatile policy"
             )
 
 

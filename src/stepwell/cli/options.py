@@ -63,6 +63,13 @@ def add_redis_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_postgres_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--postgres``."""
+    parser.add_argument(
+        "--postgres", metavar="URL", help="keep vectors in this PostgreSQL, not below --data"
+    )
+
+
 def config_path(options: argparse.Namespace) -> Path | None:
     """Return the settings file that is read, if one is."""
     path: Path | None = options.config or config_file()
@@ -84,6 +91,8 @@ def read_settings(options: argparse.Namespace) -> Settings:
         tables["upstreams"] = {"upstream": {"base_url": options.upstream}}
     if getattr(options, "redis", None) is not None:
         tables["stores"]["redis"]["url"] = options.redis
+    if getattr(options, "postgres", None) is not None:
+        tables["stores"]["postgres"]["url"] = options.postgres
     for name in ("host", "port", "workers"):
         if (value := getattr(options, name, None)) is not None:
             tables["server"][name] = value
