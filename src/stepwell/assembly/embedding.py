@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from stepwell.assembly.extras import extra_for
 from stepwell.assembly.part_watch import PartWatch
-from stepwell.assembly.settings import Postgres, Redis
+from stepwell.assembly.settings import Postgres, Redis, Settings
 from stepwell.core.clock import Clock
 from stepwell.core.embedding import FullStore
 from stepwell.core.ports import EventSink
@@ -18,11 +20,15 @@ from stepwell.stores.disk.embeddings.store import DiskEmbeddings
 
 if TYPE_CHECKING:
     from stepwell.stores.postgres.embeddings.store import PostgresEmbeddings
+    from stepwell.stores.redis.embedding_survey import Survey
     from stepwell.stores.redis.embeddings import RedisEmbeddings
     from stepwell.stores.redis.servers import Servers
 
 REDIS_PART = "embeddings.redis"
 POSTGRES_PART = "embeddings.postgres"
+
+READ_SECONDS = 0.25
+"""What asking PostgreSQL or a disk for vectors may take; Redis has a setting of its own."""
 
 DISK_BYTES = 4 << 30
 TTL_SECONDS = 7 * 86_400.0
@@ -42,6 +48,8 @@ class Places:
     """Bound of all vectors on disk."""
     ttl_seconds: float = TTL_SECONDS
     """How long Redis keeps a vector."""
+    read_seconds: float = READ_SECONDS
+    """What asking PostgreSQL or the disk for vectors may take."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +58,8 @@ class RedisPlace:
 
     store: "RedisEmbeddings"
     servers: "Servers"
-    prefix: str
+    survey: "Survey"
+    """Looks at what is there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +101,18 @@ class OpenedPlaces:
             await store.aclose()
 
 
+def places_of(settings: Settings, directory: Path | None) -> Places:
+    """Return where the settings keep vectors; on disk, in ``directory``."""
+    stores = settings.stores
+    return Places(directory, stores.redis, stores.postgres)
+
+
+def patient(places: Places, seconds: float) -> Places:
+    """Return the same places for somebody who has time: no call is late before so long."""
+    redis = msgspec.structs.replace(places.redis, timeout_seconds=seconds)
+    return replace(places, redis=redis, read_seconds=seconds)
+
+
 async def open_places(places: Places, *, clock: Clock, events: EventSink) -> OpenedPlaces:
     """Open the places; servers, whether they are there or not.
 
@@ -109,11 +130,15 @@ async def open_places(places: Places, *, clock: Clock, events: EventSink) -> Ope
         redis = await _open_redis(places, clock, events)
         if redis is not None:
             stack.push_async_callback(redis.store.aclose)
-        postgres = await _open_postgres(places.postgres, clock, events)
+        postgres = await _open_postgres(places, clock, events)
         disk = None
         if postgres is None and places.directory is not None:
             disk = await DiskEmbeddings.open(
-                places.directory, max_bytes=places.disk_bytes, clock=clock, events=events
+                places.directory,
+                max_bytes=places.disk_bytes,
+                clock=clock,
+                events=events,
+                timeout_seconds=places.read_seconds,
             )
         stack.pop_all()
     return OpenedPlaces(redis, postgres, disk)
@@ -125,21 +150,29 @@ async def _open_redis(places: Places, clock: Clock, events: EventSink) -> RedisP
         return None
     with extra_for("stores.redis.url is set", "redis"):
         from stepwell.assembly.redis import open_redis_embeddings, prefix_of_vectors  # noqa: PLC0415
+        from stepwell.stores.redis.embedding_survey import Survey  # noqa: PLC0415
     store, servers = await open_redis_embeddings(
         table, table.url, ttl_seconds=places.ttl_seconds, clock=clock, events=events
     )
-    return RedisPlace(store, servers, prefix_of_vectors(table))
+    return RedisPlace(store, servers, Survey(servers, prefix=prefix_of_vectors(table)))
 
 
 async def _open_postgres(
-    table: Postgres, clock: Clock, events: EventSink
+    places: Places, clock: Clock, events: EventSink
 ) -> "PostgresEmbeddings | None":
+    table = places.postgres
     if table.url is None:
         return None
     with extra_for("stores.postgres.url is set", "postgres"):
         from stepwell.assembly.postgres import make_postgres_embeddings  # noqa: PLC0415
     watch = PartWatch(POSTGRES_PART, clock=clock, events=events)
-    store = make_postgres_embeddings(table, table.url, clock=clock, on_change=watch.note)
+    store = make_postgres_embeddings(
+        table,
+        table.url,
+        read_seconds=places.read_seconds,
+        clock=clock,
+        on_change=watch.note,
+    )
     try:
         await store.start()
     except BaseException:

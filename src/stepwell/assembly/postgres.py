@@ -20,9 +20,6 @@ SEARCHING = 4
 READING = 4
 """Connections of a worker that ask for vectors; 256 of 1,536 numbers take some 10 ms."""
 
-READ_SECONDS = 0.25
-"""What asking for vectors may take, and claiming them."""
-
 WRITING = 2
 """Connections of a worker that write them."""
 
@@ -64,13 +61,19 @@ def make_postgres_points(
 
 
 def make_postgres_embeddings(
-    table: Postgres, url: str, *, clock: Clock, on_change: Callable[[str], None]
+    table: Postgres,
+    url: str,
+    *,
+    read_seconds: float,
+    clock: Clock,
+    on_change: Callable[[str], None],
 ) -> PostgresEmbeddings:
     """Return the vectors in the database of ``[stores.postgres]``, not started yet.
 
     Args:
         table: How to connect.
         url: Where.
+        read_seconds: What asking for vectors may take, and claiming them.
         clock: The time.
         on_change: Called with `PostgresEmbeddings.trouble`, also where it is as it was.
 
@@ -87,7 +90,7 @@ def make_postgres_embeddings(
 
     store = PostgresEmbeddings(
         schema,
-        database(READING, READ_SECONDS, READING_SESSION),
+        database(READING, read_seconds, READING_SESSION),
         database(WRITING, WRITE_SECONDS, {}),
         clock=clock,
     )

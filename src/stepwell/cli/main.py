@@ -14,6 +14,7 @@ from stepwell.cli import (
     analyze,
     config,
     doctor,
+    embeddings,
     explain,
     invalidate,
     pairs,
@@ -49,6 +50,7 @@ _COMMANDS = (
     replay,
     replicas,
     warm,
+    embeddings,
     config,
 )
 

@@ -217,6 +217,14 @@ class FullStore(EmbeddingStore, Protocol):
         """Return texts of ``old`` that have no vector in ``new``, those used last first."""
         ...
 
+    async def covered(self, old: str, new: str) -> int:
+        """Return how many texts of ``old`` have a vector in ``new``."""
+        ...
+
     async def sample(self, version: str, at_most: int) -> Sequence[ContentDigest]:
         """Return some digests of a version, at random."""
+        ...
+
+    async def deleted(self, version: str, at_most: int) -> Sequence[ContentDigest]:
+        """Return digests that were deleted of late, the last ones first."""
         ...

@@ -264,6 +264,8 @@ class _Full:
             expected = {item.digest: item.value for item in self._of(version)}
             assert dict(found.values) == expected, version
             assert set(await self._store.sample(version, 10)) == expected.keys()
+            deleted = {digest for whose, digest in self._deleted if whose == version}
+            assert set(await self._store.deleted(version, 10)) == deleted
             assert dict(await self._store.canaries(version)) == self._canaries.get(version, {})
         assert {
             figures.kind.version: (figures.kind, figures.vectors, figures.with_text)
@@ -274,6 +276,7 @@ class _Full:
         }
         old, new = _KINDS[0].version, _KINDS[1].version
         missing = self._texts(old) - {item.digest for item in self._of(new)}
+        assert await self._store.covered(old, new) == len(self._texts(old)) - len(missing)
         unfilled = await self._store.unfilled(old, new, 10)
         assert {known.digest for known in unfilled} == missing
         assert {make_digest(known.text) for known in unfilled} == missing

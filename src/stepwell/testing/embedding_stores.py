@@ -130,11 +130,23 @@ class MemoryEmbeddings:
         ]
         return sorted(texts, key=lambda known: -known.used_at)[:at_most]
 
+    async def covered(self, old: str, new: str) -> int:
+        """As `FullStore.covered`."""
+        known = self._versions.get(old)
+        texts = 0 if known is None else _figures(known).with_text
+        return texts - len(await self.unfilled(old, new, texts))
+
     async def sample(self, version: str, at_most: int) -> Sequence[ContentDigest]:
         """As `FullStore.sample`."""
         known = self._versions.get(version)
         digests = [] if known is None else list(known.items)
         return random.sample(digests, min(at_most, len(digests)))
+
+    async def deleted(self, version: str, at_most: int) -> Sequence[ContentDigest]:
+        """As `FullStore.deleted`."""
+        known = self._versions.get(version)
+        deleted = {} if known is None else known.deleted
+        return sorted(deleted, key=lambda digest: -deleted[digest])[:at_most]
 
     async def claim(
         self, version: str, digests: Sequence[ContentDigest], milliseconds: int

@@ -190,9 +190,17 @@ class DiskEmbeddings:
         """As `FullStore.unfilled`. Looks through all of ``old``: ask for many at a time."""
         return await self._write(partial(vectors.unfilled, old=old, new=new, at_most=at_most))
 
+    async def covered(self, old: str, new: str) -> int:
+        """As `FullStore.covered`. Looks through all of ``old``."""
+        return await self._write(partial(vectors.covered, old=old, new=new))
+
     async def sample(self, version: str, at_most: int) -> Sequence[ContentDigest]:
         """As `FullStore.sample`."""
         return await self._write(partial(vectors.sample, version=version, at_most=at_most))
+
+    async def deleted(self, version: str, at_most: int) -> Sequence[ContentDigest]:
+        """As `FullStore.deleted`: those of the last hour."""
+        return await self._write(partial(vectors.deleted, version=version, at_most=at_most))
 
     async def claim(
         self, version: str, digests: Sequence[ContentDigest], milliseconds: int

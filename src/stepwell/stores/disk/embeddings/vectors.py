@@ -104,6 +104,31 @@ def unfilled(
     ]
 
 
+def covered(connection: sqlite3.Connection, old: str, new: str) -> int:
+    """Return how many texts of ``old`` have a vector in ``new``."""
+    source, filled = versions.find(connection, old), versions.find(connection, new)
+    if source is None or filled is None:
+        return 0
+    (count,) = connection.execute(
+        "SELECT count(*) FROM vectors AS it WHERE version = ? AND has_text AND EXISTS"
+        " (SELECT 1 FROM vectors WHERE version = ? AND digest = it.digest)",
+        (source.id, filled.id),
+    ).fetchone()
+    return int(count)
+
+
+def deleted(connection: sqlite3.Connection, version: str, at_most: int) -> Sequence[ContentDigest]:
+    """Return digests that were deleted of late, the last ones first."""
+    known = versions.find(connection, version)
+    if known is None:
+        return []
+    rows = connection.execute(
+        "SELECT digest FROM deleted WHERE version = ? ORDER BY number DESC LIMIT ?",
+        (known.id, at_most),
+    )
+    return [ContentDigest(digest) for (digest,) in rows]
+
+
 def sample(connection: sqlite3.Connection, version: str, at_most: int) -> Sequence[ContentDigest]:
     """Return some digests: neighbours, from a place that is drawn, since digests are random."""
     known = versions.find(connection, version)

@@ -107,6 +107,23 @@ def unfilled(schema: EmbeddingSchema, old: str, new: str | None) -> str:
     """  # noqa: S608
 
 
+def covered(schema: EmbeddingSchema, old: str, new: str) -> str:
+    """Count texts of ``old`` that have a vector in ``new``."""
+    return f"""
+        SELECT count(*) FROM {schema.partition(old)} AS it WHERE text IS NOT NULL
+        AND EXISTS (SELECT FROM {schema.partition(new)} AS filled WHERE filled.digest = it.digest)
+    """  # noqa: S608
+
+
+def deleted(schema: EmbeddingSchema) -> str:
+    """$1: version. $2: how many."""
+    return f"""
+        SELECT digest FROM {schema.deleted} AS it
+        JOIN {schema.versions} AS known ON it.version = known.number
+        WHERE known.name = $1 ORDER BY it.number DESC LIMIT $2
+    """  # noqa: S608
+
+
 def figures(schema: EmbeddingSchema, version: str, share: float) -> str:
     """Count a share of a version's pages, from 0 to 1."""
     partition = schema.partition(version)

@@ -173,6 +173,16 @@ class PostgresEmbeddings:
 
         return await self._writing.run(ask)
 
+    async def covered(self, old: str, new: str) -> int:
+        """As `FullStore.covered`. Looks through all of ``old``."""
+        statement = statements.covered(self._schema, old, new)
+
+        async def ask(connection: Connection) -> int:
+            rows = await _fetch(connection, statement)
+            return 0 if rows is None else int(rows[0][0])
+
+        return await self._writing.run(ask)
+
     async def sample(self, version: str, at_most: int) -> Sequence[ContentDigest]:
         """As `FullStore.sample`."""
         statement = statements.sample(self._schema, version)
@@ -180,6 +190,16 @@ class PostgresEmbeddings:
         async def ask(connection: Connection) -> Sequence[ContentDigest]:
             rows = await _fetch(connection, statement, secrets.token_bytes(32), at_most)
             return [ContentDigest(digest) for (digest,) in rows or ()]
+
+        return await self._writing.run(ask)
+
+    async def deleted(self, version: str, at_most: int) -> Sequence[ContentDigest]:
+        """As `FullStore.deleted`: those of the last hour."""
+        statement = statements.deleted(self._schema)
+
+        async def ask(connection: Connection) -> Sequence[ContentDigest]:
+            rows = await connection.fetch(statement, version, at_most)
+            return [ContentDigest(digest) for (digest,) in rows]
 
         return await self._writing.run(ask)
 
