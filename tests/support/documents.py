@@ -15,8 +15,14 @@ from stepwell.embedding.documents.summary import Summary
 from stepwell.embedding.documents.sync import Sync
 from stepwell.embedding.documents.vectors import ChunkVectors
 from stepwell.stores.disk.documents.library import DiskLibrary
+from stepwell.stores.postgres.database import Database
+from stepwell.stores.postgres.dialing import Address, Dialer
+from stepwell.stores.postgres.documents.library import PostgresLibrary
+from stepwell.stores.postgres.documents.schema import DocumentSchema
+from stepwell.stores.postgres.points import SESSION
 from stepwell.testing.clock import HandClock
 from stepwell.testing.library_contract import DIMENSIONS, vector_of
+from support.redis_servers import PATIENCE_SECONDS
 
 MANUAL = "manual"
 SMALL = Bounds(1, 1_001)
@@ -107,3 +113,18 @@ async def found(library: Library, text: str, name: str = MANUAL, k: int = 1) -> 
 async def texts(library: Library, name: str = MANUAL) -> set[str]:
     """Return all texts that can be found."""
     return {passage.text for passage in await found(library, "anything", name, k=10_000)}
+
+
+async def open_postgres_library(
+    url: str, prefix: str = "stepwell", timeout_seconds: float = PATIENCE_SECONDS
+) -> PostgresLibrary:
+    """Open a library on PostgreSQL."""
+    schema = DocumentSchema(prefix)
+
+    def database(connections: int) -> Database:
+        dialer = Dialer(Address(url), timeout_seconds, schema.prepare, SESSION)
+        return Database(dialer, connections=connections, on_change=lambda _: None)
+
+    library = PostgresLibrary(schema, database(1), database(2), database(1))
+    await library.start()
+    return library

@@ -11,7 +11,11 @@ from stepwell.core.embedding import ContentDigest, VectorKind
 from stepwell.core.vectors import Vector
 
 CollectionId = NewType("CollectionId", int)
-"""Names a collection, whatever it is called meanwhile."""
+"""Names a collection, whatever it is called meanwhile. Random: no two collections of any library
+have the same, so with its epoch it names what is in the collection."""
+
+COLLECTION_BITS = 62
+"""Of a `CollectionId`; databases count to 63."""
 
 Edition = NewType("Edition", int)
 """Names one way of cutting and embedding the documents of a collection."""

@@ -1,7 +1,7 @@
 """Putting documents into an edition, each by a transaction of its own."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from stepwell.core.documents import (
@@ -40,6 +40,8 @@ class _Cut:
     compared: Compared
     document: Document
     races: int = LOST_RACES
+    vectors: Vectors = field(default_factory=dict)
+    """That were computed for it before a race was lost."""
 
 
 class Putting:
@@ -81,7 +83,7 @@ class Putting:
 
     async def _put(self, documents: Sequence[_Cut]) -> None:
         try:
-            vectors = await self._vectors(cut.document for cut in documents)
+            vectors = await self._vectors(documents)
         except EmbeddingError as error:
             if len(documents) == 1:
                 self._fail(documents[0], error)
@@ -104,7 +106,7 @@ class Putting:
             _epoch(cut.compared),
         )
         if left is None:
-            await self._again(cut.compared, cut.races - 1)
+            await self._again(cut.compared, cut.races - 1, vectors)
             return
         self.left += left
         self.summary.chunks += len(cut.document.chunks)
@@ -120,9 +122,9 @@ class Putting:
         if await self._library.annotate(self._edition, given.name, given.metadata, epoch):
             self.summary.annotated += 1
         else:
-            await self._again(compared, races - 1)
+            await self._again(compared, races - 1, {})
 
-    async def _again(self, compared: Compared, races: int) -> None:
+    async def _again(self, compared: Compared, races: int, vectors: Vectors) -> None:
         """Look at a document that others changed meanwhile, and do what is left to do."""
         given = compared.given
         if races == 0:
@@ -134,14 +136,17 @@ class Putting:
         elif compared.same_text:
             await self._annotate(compared, races)
         else:
-            await self._put([_Cut(compared, cut_document(compared, self._bounds), races)])
+            document = cut_document(compared, self._bounds)
+            await self._put([_Cut(compared, document, races, vectors)])
 
-    async def _vectors(self, documents: Iterable[Document]) -> Vectors:
+    async def _vectors(self, documents: Sequence[_Cut]) -> Vectors:
         """Return the vectors of all chunks that the edition lacks. Raises `EmbeddingError`."""
-        chunks = {chunk.digest: chunk for document in documents for chunk in document.chunks}
+        chunks = {chunk.digest: chunk for cut in documents for chunk in cut.document.chunks}
+        vectors = {digest: vector for cut in documents for digest, vector in cut.vectors.items()}
         missing = await self._library.missing(self._edition, [*chunks])
-        wanted = [chunk for digest, chunk in chunks.items() if digest in missing]
-        vectors: dict[ContentDigest, Vector | None] = {}
+        wanted = [
+            chunk for digest, chunk in chunks.items() if digest in missing and digest not in vectors
+        ]
         for start in range(0, len(wanted), EMBEDDED_AT_ONCE):
             vectors.update(await self._embed(wanted[start : start + EMBEDDED_AT_ONCE]))
         return vectors

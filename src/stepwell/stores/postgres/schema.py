@@ -70,7 +70,7 @@ class Schema:
         async with connection.transaction():
             # Of several gateways that start, one makes them.
             await connection.execute("SELECT pg_advisory_xact_lock(hashtext($1))", self.prefix)
-            await _make_extension(connection)
+            await make_extension(connection)
             await connection.execute(self._definition())
 
     def _definition(self) -> str:
@@ -103,7 +103,8 @@ class Schema:
         """
 
 
-async def _make_extension(connection: Connection) -> None:
+async def make_extension(connection: Connection) -> None:
+    """Make sure of pgvector. Raises `ConfigError`: there is none, or an old one."""
     try:
         await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
     except (asyncpg.FeatureNotSupportedError, asyncpg.UndefinedFileError) as error:

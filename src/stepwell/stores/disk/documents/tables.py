@@ -1,11 +1,19 @@
 """Tables of the file of documents, and what their rows mean."""
 
+import secrets
 import sqlite3
 from collections.abc import Sequence
 
 import numpy as np
 
-from stepwell.core.documents import CollectionId, CollectionState, Edition, Epoch, Recipe
+from stepwell.core.documents import (
+    COLLECTION_BITS,
+    CollectionId,
+    CollectionState,
+    Edition,
+    Epoch,
+    Recipe,
+)
 from stepwell.core.vectors import Vector
 from stepwell.stores.disk.opening import Tables
 from stepwell.stores.kinds import kind_from_json, kind_to_json
@@ -22,7 +30,7 @@ TABLES = Tables(
     (
         # No id is ever used again: whoever holds one sees that what it meant is gone.
         """CREATE TABLE collections (
-             id INTEGER PRIMARY KEY AUTOINCREMENT,
+             id INTEGER PRIMARY KEY,
              name TEXT NOT NULL UNIQUE,
              epoch INTEGER NOT NULL,
              serving INTEGER)""",
@@ -83,7 +91,8 @@ def collection(connection: sqlite3.Connection, name: str) -> CollectionState | N
 def make_collection(connection: sqlite3.Connection, name: str) -> CollectionState:
     """Return the collection of that name, which is made if need be. Raises `OtherVersion`."""
     connection.execute(
-        "INSERT INTO collections (name, epoch) VALUES (?, 0) ON CONFLICT DO NOTHING", (name,)
+        "INSERT INTO collections (id, name, epoch) VALUES (?, ?, 0) ON CONFLICT (name) DO NOTHING",
+        (secrets.randbits(COLLECTION_BITS), name),
     )
     (row,) = connection.execute(f"{_STATE} WHERE c.name = ?", (name,))
     return _state(row)
