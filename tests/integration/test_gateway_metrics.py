@@ -229,7 +229,8 @@ async def test_what_is_forwarded_is_counted_too(
         "down": {"base_url": "http://127.0.0.1:9/v1", "models": ["down"]},
         "fake": {"base_url": upstream.base_url},
     }
-    async with start_gateway(upstreams=upstreams) as gateway:
+    off = {"enabled": "off"}
+    async with start_gateway(upstreams=upstreams, embedding=off) as gateway:
         made = await gateway.post({"model": "m", "input": "hi"}, path="/v1/embeddings")
         listed = await gateway.get("/v1/models", key)
         assert (made.status, listed.status) == (200, 200)

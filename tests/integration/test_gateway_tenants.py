@@ -104,8 +104,9 @@ class TestPassthrough:
         await gateway.ask("hi", key="sk-a", headers={"x-secret": "1", "cookie": "a=b"})
         await gateway.post({"model": "m", "input": "hi"}, path="/v1/embeddings", key="sk-b")
         await gateway.get("/v1/models", {"authorization": "Bearer sk-c"})
-        seen = [authorization(received) for received in upstream.calls]
-        assert seen == ["Bearer sk-a", "Bearer sk-b", "Bearer sk-c"]
+        # A text that is embedded to see whether the model is the same may come along.
+        seen = {authorization(received) for received in upstream.calls}
+        assert seen == {"Bearer sk-a", "Bearer sk-b", "Bearer sk-c"}
         sent = {name for name, _ in upstream.calls[0].headers}
         assert not sent & {"x-secret", "cookie", "x-stepwell-class"}
 
@@ -204,7 +205,8 @@ class TestKeys:
             await verdict(gateway, "one")
             await gateway.post({"model": "m", "input": "hi"}, path="/v1/embeddings", key="one")
             await gateway.get("/v1/models", {"authorization": "Bearer one"})
-        assert [authorization(received) for received in upstream.calls] == [None] * 3
+        assert len(upstream.calls) >= 3
+        assert {authorization(received) for received in upstream.calls} == {None}
 
     async def test_a_tenants_name_is_nobodys_token(
         self, start_gateway: StartGateway, settings: dict[str, Any]

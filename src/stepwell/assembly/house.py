@@ -13,6 +13,7 @@ from stepwell.assembly.auditing import Auditing, build_auditing
 from stepwell.assembly.circles import OpenCircle, open_flights
 from stepwell.assembly.disk_watch import DiskWatch
 from stepwell.assembly.extras import extra_for
+from stepwell.assembly.instruments import Instruments
 from stepwell.assembly.rules import prices_of, request_classes, routes
 from stepwell.assembly.settings import Settings
 from stepwell.core.clock import Clock, SystemClock
@@ -52,6 +53,7 @@ from stepwell.telemetry.log import RequestLog
 from stepwell.telemetry.meters import Meters
 
 if TYPE_CHECKING:
+    from stepwell.assembly.embedding_rooms import EmbeddingRooms
     from stepwell.assembly.semantic import SemanticRooms
     from stepwell.embedding.supervisor import EmbedderAddress
     from stepwell.stores.redis.store import RedisStore
@@ -98,6 +100,7 @@ class House:
     exact: ExactLayer
     flights: Flights
     runner: Runner
+    embedding: "EmbeddingRooms | None"
     semantic: "SemanticRooms | None"
     feedback: Feedback | None
     circles: tuple[OpenCircle, ...]
@@ -124,6 +127,8 @@ class House:
         troubles = {str(store.tier): trouble} if trouble else {}
         if self.semantic is not None:
             troubles.update(self.semantic.troubles())
+        if self.embedding is not None:
+            troubles.update(self.embedding.troubles())
         return troubles
 
     async def aclose(self) -> None:
@@ -132,6 +137,8 @@ class House:
         await self.groups.aclose()
         if self.semantic is not None:
             await self.semantic.aclose()
+        if self.embedding is not None:
+            await self.embedding.aclose()
         for circle in self.circles:
             await circle.aclose()
         for target in self.targets:
@@ -167,8 +174,19 @@ MakeTargets = Callable[[Plan, Surroundings], Targets]
 """Makes the model servers; which kind is the caller's business."""
 
 
-async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
+OpenEmbedding = Callable[[Plan, Instruments], Awaitable["EmbeddingRooms"]]
+"""Opens what keeps vectors."""
+
+
+async def build_house(
+    plan: Plan, make_targets: MakeTargets, open_embedding: OpenEmbedding | None = None
+) -> House:
     """Return the house that ``plan`` describes, on the running event loop.
+
+    Args:
+        plan: Describes it.
+        make_targets: Makes the model servers.
+        open_embedding: Opens what keeps vectors; ``None``: nothing does.
 
     Raises:
         ConfigError: A setting cannot be used.
@@ -183,7 +201,10 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
     # Before the store is opened: who is busy for so long hears nothing of what changes there.
     build_semantic = _semantic_builder(plan)
     store = await _store(plan, memory, clock, events)
-    semantic = await build_semantic(store, clock=clock, events=events, gauges=gauges)
+    instruments = Instruments(meters, events, gauges, clock)
+    embedding = None if open_embedding is None else await open_embedding(plan, instruments)
+    vectors = None if embedding is None else embedding.cache
+    semantic = await build_semantic(store, vectors, instruments)
     paraphrases = None if semantic is None else semantic.layer
     followers = () if semantic is None else (semantic.follower,)
     exact = ExactLayer(memory, store, store, events=events, followers=followers)
@@ -212,6 +233,7 @@ async def build_house(plan: Plan, make_targets: MakeTargets) -> House:
         exact=exact,
         flights=flights,
         runner=_runner(settings, exact, flights, paraphrases, auditing, calls, around),
+        embedding=embedding,
         semantic=semantic,
         feedback=None if auditing is None else auditing.feedback,
         circles=circles,
@@ -308,7 +330,7 @@ def _semantic_builder(plan: Plan) -> "Callable[..., Awaitable[SemanticRooms | No
     return partial(build_semantic, plan.settings, plan.embedder, plan.data_dir)
 
 
-async def _build_none(_store: AnyStore, **_parts: object) -> None:
+async def _build_none(*_parts: object) -> None:
     """Build no semantic layer."""
 
 

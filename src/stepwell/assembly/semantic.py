@@ -9,6 +9,7 @@ from pathlib import Path
 from stepwell.assembly.deciding import calibration_of, make_acceptance
 from stepwell.assembly.environment import secret_from
 from stepwell.assembly.index import PART, open_index
+from stepwell.assembly.instruments import Instruments
 from stepwell.assembly.judging import make_judge, make_opinions
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.settings_semantic import EmbeddingEndpoint, Semantic
@@ -16,6 +17,8 @@ from stepwell.core.clock import Clock
 from stepwell.core.judging import AnswerJudge
 from stepwell.core.ports import EventSink
 from stepwell.core.vectors import Comparer, Embedder
+from stepwell.embedding.cache.cache import EmbeddingCache
+from stepwell.embedding.cache.cached_embedder import CachedEmbedder
 from stepwell.embedding.supervisor import EmbedderAddress
 from stepwell.semantic.acceptance.calibration import Calibration, packaged
 from stepwell.semantic.comparison import LEAST_SHARE, Comparison
@@ -25,7 +28,6 @@ from stepwell.semantic.follower import FollowedStore, SemanticFollower
 from stepwell.semantic.index.own import OwnIndex
 from stepwell.semantic.index.served import SETTLE_SECONDS, ServedIndex
 from stepwell.semantic.layer import SemanticLayer, Tolerances
-from stepwell.telemetry.gauges import Gauges
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,8 @@ async def build_semantic(
     address: EmbedderAddress | None,
     data_dir: Path | None,
     store: FollowedStore,
-    *,
-    clock: Clock,
-    events: EventSink,
-    gauges: Gauges,
+    vectors: EmbeddingCache | None,
+    instruments: Instruments,
 ) -> SemanticRooms:
     """Return the semantic layer that ``settings`` describe, on the running event loop.
 
@@ -73,15 +73,15 @@ async def build_semantic(
         address: Where the host's embedder is; ``None`` with an embedding endpoint.
         data_dir: Where the index is kept; ``None``: nowhere.
         store: What it follows.
-        clock: The time.
-        events: Hears what happens.
-        gauges: Shows how much there is.
+        vectors: Where an endpoint's vectors are kept; ``None``: nowhere.
+        instruments: Show what happens.
 
     Raises:
         ConfigError: A setting cannot be used.
     """
     table = settings.semantic
-    embedder = make_embedder(table, address)
+    clock, events, gauges = instruments.clock, instruments.events, instruments.gauges
+    embedder = _kept(make_embedder(table, address), table, vectors)
     is_own = table.index.kind == "own"
     scratch = Path(tempfile.mkdtemp(prefix="stepwell-index-")) if is_own and not data_dir else None
     index = await open_index(
@@ -130,6 +130,13 @@ def make_embedder(table: Semantic, address: EmbedderAddress | None) -> Embedder:
     share = 1.0 if table.comparison == "off" else 1.0 - LEAST_SHARE
     budget_seconds = table.timeout_seconds * share
     return RemoteEmbedder(address.socket, address.facts, budget_seconds=budget_seconds)
+
+
+def _kept(embedder: Embedder, table: Semantic, vectors: EmbeddingCache | None) -> Embedder:
+    """Return ``embedder``; an endpoint's with its vectors kept, if they are to be."""
+    if vectors is None or table.endpoint is None or not table.endpoint.cache:
+        return embedder
+    return CachedEmbedder(embedder, vectors, budget_seconds=table.timeout_seconds)
 
 
 def _endpoint_embedder(table: Semantic) -> Embedder:

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from functools import partial
 
 from stepwell.assembly.authentication import make_authenticator
+from stepwell.assembly.embedding_models import wants_embedding
 from stepwell.assembly.engine_pages import EnginePages, EngineWatch
 from stepwell.assembly.environment import secret_from
-from stepwell.assembly.house import LEDGER_FILE, House, Plan, build_house
+from stepwell.assembly.house import LEDGER_FILE, House, OpenEmbedding, Plan, build_house
+from stepwell.assembly.settings import Settings
 from stepwell.assembly.standing import prompt_asked
 from stepwell.assembly.upstreams import http_targets
 from stepwell.assembly.warm_up import WarmUpTask, warm_up_of
@@ -19,7 +21,7 @@ from stepwell.gateway.app import Gateway
 from stepwell.gateway.drain import Drain
 from stepwell.gateway.hot import HotPath
 from stepwell.gateway.http import Receive, Scope, Send
-from stepwell.gateway.parts import Parts
+from stepwell.gateway.parts import EmbeddingParts, Parts
 from stepwell.telemetry import catalogue
 from stepwell.telemetry.exposition import Page, render_metrics
 from stepwell.telemetry.ledger import read_totals
@@ -57,7 +59,9 @@ class Worker:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
-            self._house = await build_house(self._plan, http_targets)
+            self._house = await build_house(
+                self._plan, http_targets, _embedding_opener(self._plan.settings)
+            )
             pages = EnginePages(self._plan)
             gateway = self._gateway = Gateway(_parts(self._house, self.drain, pages))
             self._house.gauges.watch(catalogue.IN_FLIGHT, lambda: gateway.in_flight)
@@ -129,6 +133,7 @@ def _parts(house: House, drain: Drain, pages: EnginePages) -> Parts:
         exact=house.exact,
         groups=house.groups,
         feedback=house.feedback,
+        embeddings=_embeddings(house),
         targets=house.targets,
         clock=house.clock,
         events=house.events,
@@ -140,3 +145,19 @@ def _parts(house: House, drain: Drain, pages: EnginePages) -> Parts:
         drain=drain,
         make_prompt=partial(prompt_asked, house.plan.settings, house.secret),
     )
+
+
+def _embedding_opener(settings: Settings) -> OpenEmbedding | None:
+    if not wants_embedding(settings):
+        return None
+    from stepwell.assembly.embedding_rooms import open_embedding  # noqa: PLC0415  (an extra)
+
+    return open_embedding
+
+
+def _embeddings(house: House) -> EmbeddingParts | None:
+    if house.embedding is None:
+        return None
+    from stepwell.assembly.embedding_rooms import build_parts  # noqa: PLC0415  (an extra)
+
+    return build_parts(house, house.embedding)

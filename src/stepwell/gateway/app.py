@@ -1,5 +1,7 @@
 """The gateway as an ASGI application."""
 
+from typing import TYPE_CHECKING
+
 from starlette.routing import Route, Router
 
 from stepwell.core.names import Endpoint
@@ -12,6 +14,10 @@ from stepwell.gateway.http import Receive, Scope, Send
 from stepwell.gateway.parts import Parts
 from stepwell.gateway.passthrough import PassThrough
 from stepwell.gateway.status import Status
+
+if TYPE_CHECKING:  # An extra brings what they need.
+    from stepwell.gateway.embeddings import EmbeddingsEndpoint
+    from stepwell.pipeline.embeddings import EmbeddingDesk
 
 
 class Gateway:
@@ -29,9 +35,11 @@ class Gateway:
             events=parts.events,
             extra_headers=parts.intake.keyed_headers,
         )
-        self._cached = {
+        self._cached: dict[str, CachedEndpoint | EmbeddingsEndpoint] = {
             f"/v1/{endpoint}": CachedEndpoint(endpoint, parts, self.hot) for endpoint in Endpoint
         }
+        if parts.embeddings is not None:
+            self._cached["/v1/embeddings"] = _embeddings(parts, parts.embeddings.desk)
         passed, status, admin = PassThrough(parts), Status(parts), Admin(parts)
         self._others = answer_errors(
             Router(
@@ -65,7 +73,7 @@ class Gateway:
 
     @property
     def in_flight(self) -> int:
-        """Requests for answers that are being answered now."""
+        """Requests for answers and vectors that are being answered now."""
         return sum(endpoint.active for endpoint in self._cached.values())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,3 +81,9 @@ class Gateway:
         scope["app"] = self  # Else Starlette answers 404 and 405 itself, in plain text.
         app = self._cached.get(scope["path"], self._others)
         await app(scope, receive, send)
+
+
+def _embeddings(parts: Parts, desk: "EmbeddingDesk") -> "EmbeddingsEndpoint":
+    from stepwell.gateway.embeddings import EmbeddingsEndpoint  # noqa: PLC0415  (an extra)
+
+    return EmbeddingsEndpoint(parts, desk)

@@ -3,12 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
-from types import TracebackType
 
 from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.events import Result
 from stepwell.core.names import Endpoint
+from stepwell.gateway.border import STOPPING, StopIfClientLeaves, check_head, tell
 from stepwell.gateway.hot import DIGEST, HotPath
 from stepwell.gateway.http import (
     ClientLeft,
@@ -27,21 +26,11 @@ from stepwell.pipeline.exchange import Exchange
 from stepwell.pipeline.question import Ask
 from stepwell.pipeline.served import Served
 from stepwell.wire.body import parse_body
-from stepwell.wire.errors import error_body
 
 _log = logging.getLogger(__name__)
 
-_JSON = (("content-type", "application/json"),)
-_NOT_ALLOWED = 405
-_UNSUPPORTED = 415
 OFF_THE_LOOP_BYTES = 256 << 10
 """A larger body is parsed and keyed in a thread: odd ones take up to half a second a megabyte."""
-
-_STOPPING = RequestError(
-    "The gateway stopped before the answer was there. The request may be tried again.",
-    status=503,
-    code="stopping",
-)
 
 
 class CachedEndpoint:
@@ -64,8 +53,8 @@ class CachedEndpoint:
             exchange.abandon()
         except asyncio.CancelledError:
             # The server's doing, which stops and has waited as long as it may.
-            exchange.end(Result.CANCELLED, status=_STOPPING.status)
-            await _tell(send, exchange, _STOPPING)
+            exchange.end(Result.CANCELLED, status=STOPPING.status)
+            await tell(send, exchange, STOPPING)
         except Exception as error:  # noqa: BLE001  (the border: whatever it is, the client hears)
             await self._refuse(exchange, error, send)
         finally:
@@ -74,14 +63,7 @@ class CachedEndpoint:
     async def _answer(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
         headers = header_fields(scope)
         tenant = self._parts.auth.tenant(headers)
-        if scope["method"] != "POST":
-            raise RequestError("Use POST.", status=_NOT_ALLOWED, code="method_not_allowed")
-        if headers.get("content-encoding", "identity").lower() != "identity":
-            raise RequestError(
-                "Send the body as it is, without a Content-Encoding.",
-                status=_UNSUPPORTED,
-                code="unsupported_encoding",
-            )
+        check_head(scope, headers)
         raw = await read_body(scope, receive, max_bytes=self._parts.max_body_bytes)
         exchange.stage("receive")
         query = scope.get("query_string", b"").decode("latin-1")
@@ -93,7 +75,7 @@ class CachedEndpoint:
         if (digest := scope.get(DIGEST)) is not None:
             self._hot.remember(digest, ask.question)
         exchange.stage("prepare")
-        async with _StopIfClientLeaves(receive):
+        async with StopIfClientLeaves(receive):
             served = exchange.served = await self._parts.runner.answer(ask)
             await self._send(exchange, served, send)
         exchange.end()
@@ -124,48 +106,4 @@ class CachedEndpoint:
         if not isinstance(error, RequestError | UpstreamError):
             _log.exception("A request failed in a way nobody thought of.", exc_info=error)
         exchange.fail(error)
-        await _tell(send, exchange, error)
-
-
-async def _tell(send: Send, exchange: Exchange, error: Exception) -> None:
-    """Send ``error`` in OpenAI's form."""
-    if exchange.has_begun:
-        return  # Half a reply is out; the server closes the connection, which says enough.
-    status, body = error_body(error)
-    fields = (*_JSON, ("allow", "POST")) if status == _NOT_ALLOWED else _JSON
-    with suppress(OSError, RuntimeError):  # It has left; uvloop's word for it is the latter.
-        await send_whole(send, status, fields, body)
-
-
-class _StopIfClientLeaves:
-    """Cancels what runs inside as soon as the client closes its connection.
-
-    Raises:
-        ClientLeft: It did.
-    """
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._left = False
-
-    async def __aenter__(self) -> None:
-        self._task = asyncio.current_task()
-        self._watcher = asyncio.create_task(self._watch())
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._watcher.cancel()
-        cancelled = isinstance(error, asyncio.CancelledError)
-        if cancelled and self._left and self._task is not None and self._task.uncancel() == 0:
-            raise ClientLeft from None
-
-    async def _watch(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self._left = True
-        if self._task is not None:
-            self._task.cancel()
+        await tell(send, exchange, error)

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from stepwell.core.clock import Clock
 from stepwell.core.ports import EventSink
@@ -15,6 +15,10 @@ from stepwell.pipeline.groups import Groups
 from stepwell.pipeline.intake import Intake
 from stepwell.pipeline.runner import Runner
 from stepwell.pipeline.targets import Targets
+
+if TYPE_CHECKING:  # An extra brings what it needs.
+    from stepwell.pipeline.embedding_deletion import EmbeddingEraser
+    from stepwell.pipeline.embeddings import EmbeddingDesk
 
 
 class MetricsPage(Protocol):
@@ -32,6 +36,14 @@ class MetricsPage(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class EmbeddingParts:
+    """What the routes need where vectors are kept."""
+
+    desk: "EmbeddingDesk"
+    eraser: "EmbeddingEraser"
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """What the routes need."""
 
@@ -42,6 +54,8 @@ class Parts:
     groups: Groups
     feedback: Feedback | None
     """Where there is a semantic layer."""
+    embeddings: EmbeddingParts | None
+    """Where vectors are kept; else requests for them are passed on."""
     targets: Targets
     clock: Clock
     events: EventSink

@@ -27,10 +27,10 @@ def header_of(served: Served) -> Headers:
     An answer from the cache has its content type; any other has what the model server sent.
     """
     fields = sendable(served.headers) or (("content-type", CONTENT_TYPES[served.form]),)
-    return (*_without_ours(fields), *_cache_fields(served))
+    return (*without_ours(fields), *_cache_fields(served))
 
 
-def _without_ours(fields: Headers) -> Iterator[tuple[str, str]]:
+def without_ours(fields: Headers) -> Iterator[tuple[str, str]]:
     """Leave out what is ours to say, and cookies: a reply may be read by several callers."""
     return (
         field

@@ -13,8 +13,8 @@ from stepwell.pipeline.served import Served
 _NO_USAGE = Usage()
 _LAYERS = frozenset({Result.HIT, Result.STALE})
 NOBODY = "none"
-_INTERNAL_ERROR = 500
-_CLIENT_CLOSED = 499
+INTERNAL_ERROR = 500
+CLIENT_CLOSED = 499
 """Nginx's status for a client that left; only the log sees it."""
 
 
@@ -80,7 +80,7 @@ class Exchange:
 
     def abandon(self) -> None:
         """Count the request as one whose client left."""
-        self.end(Result.CANCELLED, status=_CLIENT_CLOSED)
+        self.end(Result.CANCELLED, status=CLIENT_CLOSED)
 
     def fail(self, error: Exception) -> None:
         """Count the request as one that ended with ``error``."""
@@ -90,7 +90,7 @@ class Exchange:
             case UpstreamError():
                 self.end(Result.ERROR, status=error.status, trail=str(error))
             case _:
-                self.end(Result.ERROR, status=_INTERNAL_ERROR, trail=type(error).__name__)
+                self.end(Result.ERROR, status=INTERNAL_ERROR, trail=type(error).__name__)
 
 
 def _layer(served: Served | None, result: Result) -> str:

@@ -94,7 +94,7 @@ class Intake:
         """
         body, controls = take_controls(headers, body)
         check_request(endpoint, body)
-        _check_model(body["model"])
+        check_model(body["model"])
         shape = shape_of(endpoint, body)
         target = self._targets.for_model(body["model"])
         chosen = choose_class(controls, self._routes, self._classes, endpoint, body, classify)
@@ -132,8 +132,12 @@ class Intake:
         return Ask(question, target.upstream, call, plain_call)
 
 
-def _check_model(name: str) -> None:
-    """Refuse a name that is none: it is kept with every question and every entry."""
+def check_model(name: str) -> None:
+    """Refuse a name that is none: it is kept with every question, every entry and every vector.
+
+    Raises:
+        RequestError: It is too long.
+    """
     if len(name) > MAX_MODEL_CHARACTERS:
         raise RequestError(
             f"'model' must have at most {MAX_MODEL_CHARACTERS} characters, not {len(name)}.",

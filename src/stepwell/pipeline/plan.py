@@ -108,5 +108,10 @@ NOT_CACHED = "only_if_cached"
 
 
 def _unmet(why: str) -> Refuse:
+    return Refuse(unmet(why))
+
+
+def unmet(why: str) -> RequestError:
+    """Return what tells a caller that ``only-if-cached`` cannot be met."""
     message = f"only-if-cached: the cache has no answer that may be served ({why})."
-    return Refuse(RequestError(message, status=504, code=NOT_CACHED))
+    return RequestError(message, status=504, code=NOT_CACHED)

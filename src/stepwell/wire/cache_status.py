@@ -15,6 +15,8 @@ class Forward(StrEnum):
 
     MISS = "miss"
     """Nothing that could answer it is stored."""
+    PARTIAL = "partial"
+    """A part of what is asked for is stored."""
     STALE = "stale"
     """What is stored is not fresh any more."""
     REQUEST = "request"
@@ -23,15 +25,19 @@ class Forward(StrEnum):
     """The settings keep the cache out of it."""
 
 
-def hit_status(ttl_seconds: int, *, detail: str | None = None, key: str | None = None) -> str:
+def hit_status(
+    ttl_seconds: int | None, *, detail: str | None = None, key: str | None = None
+) -> str:
     """Return the field for an answer from the cache.
 
     Args:
-        ttl_seconds: How long the answer stays fresh; negative if it is stale.
+        ttl_seconds: How long the answer stays fresh; negative if it is stale; ``None``: it has
+            no age.
         detail: What else to say, such as the layer.
         key: Representation of the cache key.
     """
-    return _field(["hit", f"ttl={ttl_seconds}"], detail=detail, key=key)
+    parameters = ["hit"] if ttl_seconds is None else ["hit", f"ttl={ttl_seconds}"]
+    return _field(parameters, detail=detail, key=key)
 
 
 def forward_status(
