@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.embedded import needs_the_engine
 from support.gateway import question
 
 import stepwell
@@ -156,3 +157,22 @@ async def test_memo(upstream: FakeUpstream, tmp_path: Path) -> None:
         assert await one.invalidate(request_class="memo") == 1
         assert await one.memo("more", ttl_seconds=60).get(("a", "b")) is None
     assert upstream.call_count == 0
+
+
+@pytest.mark.embedded
+@needs_the_engine
+async def test_the_embedded_model_answers(tmp_path: Path) -> None:
+    """Without an upstream it starts at the first miss, and not at all for what is known."""
+    request = {**HI, "model": "smollm2-135m-instruct", "temperature": 0, "max_tokens": 2}
+    settings = {"classes": {"general": {"store_truncated": True}}}
+    for expected in (Result.MISS, Result.HIT):
+        async with stepwell.Cache(settings, data_dir=tmp_path) as cache:
+            answer = await cache.complete(request)
+        assert (answer.status, answer.result) == (200, expected)
+
+
+async def test_the_embedded_model_needs_a_directory() -> None:
+    """The message says what else would do."""
+    with pytest.raises(stepwell.ConfigError, match="data_dir, or upstream"):
+        async with stepwell.Cache():
+            pass

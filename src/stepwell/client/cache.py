@@ -323,13 +323,13 @@ class Cache:
 
 def _http_targets() -> MakeTargets:
     try:
-        from stepwell.assembly.upstreams import http_targets  # noqa: PLC0415  (an extra)
+        from stepwell.assembly.late_engines import late_targets  # noqa: PLC0415  (an extra)
     except ImportError as error:
         raise ConfigError(
             f"Model servers over HTTP need the package {error.name}, which is not installed:"
             " in a clone of Stepwell, pip install '.[gateway]'."
         ) from error
-    return http_targets
+    return late_targets
 
 
 def _digest(request: Request) -> bytes:

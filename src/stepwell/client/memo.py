@@ -10,7 +10,7 @@ from stepwell.assembly.secret import secret_beside
 from stepwell.assembly.settings import Settings
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Answer, Entry, Selector
-from stepwell.core.names import Endpoint, Form, Namespace
+from stepwell.core.names import Endpoint, Form, Namespace, Tier
 from stepwell.exact.layer import ExactLayer
 from stepwell.keys.memo_key import memo_key
 from stepwell.keys.namespace import Tenant
@@ -45,10 +45,16 @@ class Memo:
 
         Cost: a few microseconds in memory, else one read of the store.
         """
+        found = await self.find(parts)
+        return None if found is None else found[0]
+
+    async def find(self, parts: Sequence[str]) -> tuple[bytes, Tier] | None:
+        """As `get`, with the tier that had it."""
         found = await self.exact.lookup(memo_key(self.namespace, self.purpose, parts))
-        if found is None or self.clock.now() >= found[0].expires_at:
+        if found is None:
             return None
-        return found[0].answer.body
+        entry, tier = found
+        return (entry.answer.body, tier) if self.clock.now() < entry.expires_at else None
 
     async def put(self, parts: Sequence[str], value: bytes) -> None:
         """Keep ``value``, in place of what was there. Returns when others can see it.
