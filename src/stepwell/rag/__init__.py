@@ -1,0 +1,1 @@
+"""Questions answered from documents, with every stage cached and timed."""
