@@ -19,7 +19,7 @@ from stepwell.core.names import Arrival, PairId, Tier
 from stepwell.stores.disk import log
 from stepwell.stores.disk.files import Files
 from stepwell.stores.disk.store import READ_BOUNDS, WRITE_BOUNDS, DiskStore
-from stepwell.stores.disk.writing import FILE_ALLOWANCE_BYTES, FILE_FACTOR
+from stepwell.stores.disk.transactions import FILE_ALLOWANCE_BYTES, FILE_FACTOR
 from stepwell.testing.clock import HandClock
 from stepwell.testing.entries import (
     make_entry,

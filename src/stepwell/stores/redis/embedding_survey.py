@@ -96,8 +96,8 @@ class Survey:
         if milliseconds == _GONE or value == TOMBSTONE:
             return None
         version, digest = _parsed(name, self._beginning)
-        is_bytes = isinstance(value, bytes)
-        return Standing(name, version, digest, value if is_bytes else None, milliseconds)
+        standing = value if isinstance(value, bytes) else None
+        return Standing(name, version, digest, standing, milliseconds)
 
     async def evictions(self) -> Mapping[str, Eviction]:
         """Return what the servers do when they are full, as far as they tell."""
