@@ -136,15 +136,15 @@ def test_a_prompt_is_saved_while_it_is_answered(vllm_server: VllmServer, kv_fold
     answers: list[str] = []
 
     def ask() -> None:
-        answers.append(vllm_server.complete(prompt, max_tokens=200, ignore_eos=True).text)
+        answers.append(vllm_server.complete(prompt, max_tokens=100, ignore_eos=True).text)
 
     asking = threading.Thread(target=ask)
     asking.start()
     until_saved(kv_folder, before, PROMPT_TOKENS // BLOCK_TOKENS)
     assert not answers
     asking.join()
-    until_saved(kv_folder, before, (PROMPT_TOKENS + 199) // BLOCK_TOKENS)
-    warm, loaded = from_files(vllm_server, prompt, max_tokens=200, ignore_eos=True)
+    until_saved(kv_folder, before, (PROMPT_TOKENS + 99) // BLOCK_TOKENS)
+    warm, loaded = from_files(vllm_server, prompt, max_tokens=100, ignore_eos=True)
     assert loaded >= LEAST_SHARE * PROMPT_TOKENS
     assert [warm.text] == answers
 
