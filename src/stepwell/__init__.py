@@ -1,6 +1,7 @@
 """Stepwell: a multi-level cache for LLM inference.
 
-As a gateway: ``stepwell serve``. In a program: `Cache`, or `wrap` around an OpenAI client.
+As a gateway: ``stepwell serve``. In a program: `Cache`, or `wrap` around an OpenAI client;
+`EmbeddingCache` for vectors of texts.
 """
 
 import importlib
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from stepwell.core.errors import (
     ConfigError,
     CorruptEntry,
+    EmbeddingError,
     RequestError,
     StepwellError,
     StoreError,
@@ -23,6 +25,7 @@ from stepwell.core.errors import (
 if TYPE_CHECKING:
     from stepwell.client.answer import AnswerStream, CachedAnswer
     from stepwell.client.cache import Cache
+    from stepwell.client.embedding import EmbeddingCache
     from stepwell.client.wrap import wrap
 
 __all__ = [
@@ -31,6 +34,8 @@ __all__ = [
     "CachedAnswer",
     "ConfigError",
     "CorruptEntry",
+    "EmbeddingCache",
+    "EmbeddingError",
     "RequestError",
     "StepwellError",
     "StoreError",
@@ -47,6 +52,7 @@ _LATER = {
     "AnswerStream": "stepwell.client.answer",
     "Cache": "stepwell.client.cache",
     "CachedAnswer": "stepwell.client.answer",
+    "EmbeddingCache": "stepwell.client.embedding",
     "wrap": "stepwell.client.wrap",
 }
 """What is imported when it is first used, so that importing the package stays quick (PEP 562)."""

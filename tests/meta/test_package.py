@@ -52,9 +52,9 @@ IN_OTHERS = ("stepwell.adapters.langchain", "stepwell.adapters.llamaindex")
 """Modules that load other libraries, which have side effects."""
 
 PUBLIC = (
-    "AnswerStream Cache CachedAnswer ConfigError CorruptEntry RequestError StepwellError StoreError"
-    " StoreFull StoreUnavailable UpstreamBroken UpstreamError UpstreamTimeout UpstreamUnreachable"
-    " wrap"
+    "AnswerStream Cache CachedAnswer ConfigError CorruptEntry EmbeddingCache EmbeddingError"
+    " RequestError StepwellError StoreError StoreFull StoreUnavailable UpstreamBroken UpstreamError"
+    " UpstreamTimeout UpstreamUnreachable wrap"
 ).split()
 
 _BLOCK = """

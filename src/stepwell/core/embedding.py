@@ -7,7 +7,7 @@ vector, and what two stores hold of one text can be compared byte by byte.
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, NewType, Protocol
@@ -22,6 +22,10 @@ it, so that nothing comes back that was deleted meanwhile."""
 
 Precision = Literal["f32", "f16", "i8"]
 """How the numbers of a vector are kept."""
+
+EmbedTexts = Callable[[list[str]], Awaitable[Iterable[Iterable[float]]]]
+"""A program's own function that embeds distinct texts. Returns a vector for each, in their order:
+lists of numbers, or an array of shape ``(n, width)``."""
 
 _NAME = re.compile(r"[^a-z0-9.]+")
 _NAME_LENGTH = 40

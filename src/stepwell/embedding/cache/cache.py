@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,8 @@ from stepwell.embedding.cache.turns import PATIENCE_SECONDS, Turns
 from stepwell.embedding.cache.value import Embedding
 from stepwell.embedding.cache.versions import Version, Versions
 from stepwell.embedding.cache.writer import Writer
+
+_GRACE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +288,8 @@ class EmbeddingCache:
         return await self._writer.flush(timeout_seconds)
 
     async def aclose(self) -> None:
-        """Break off calls, write what is pending, close the stores. May be called twice."""
+        """Break off calls, write what has come, close the stores. May be called twice."""
+        await self._origin.landed(_GRACE_SECONDS)
         await self._origin.aclose()
         await self._writer.aclose()
         await self._tiers.aclose()

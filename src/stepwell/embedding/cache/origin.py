@@ -1,6 +1,7 @@
 """Where vectors are made: each text once, whoever asks, and then kept."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -102,10 +103,10 @@ class Origin:
         outcome = job.future.result()
         return outcome.embedding if isinstance(outcome, Given) else None
 
-    async def landed(self) -> None:
-        """Wait until all that has been made is in the writer's queue."""
+    async def landed(self, timeout_seconds: float | None = None) -> None:
+        """Wait until all that has been made is in the writer's queue, or the time is over."""
         if self._landings:
-            await asyncio.wait(self._landings)
+            await asyncio.wait(self._landings, timeout=timeout_seconds)
 
     def leave(self, jobs: Iterable[Job], *, break_off: bool) -> None:
         """Wait no longer for ``jobs``.
@@ -144,6 +145,8 @@ class Origin:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for job in self._jobs.values():
             job.fail(EmbeddingError(_CLOSED))
+        # Not those that are on their way to the stores.
+        await self._release([job for job in self._jobs.values() if not job.value])
 
     def _under_way(self, order: Order, digest: ContentDigest) -> Job | None:
         job = self._jobs.get((order.version.fingerprint, digest)) if order.share else None
@@ -267,12 +270,14 @@ class Origin:
                 del self._jobs[job.place]
 
     async def _release(self, jobs: Sequence[Job]) -> None:
-        claimed = [job for job in jobs if job.is_claimed]
-        if self._turns is None or not claimed:
-            return
-        for job in claimed:
-            job.is_claimed = False
-        await self._turns.release(claimed[0].version, [job.digest for job in claimed])
+        claimed: defaultdict[Version, list[ContentDigest]] = defaultdict(list)
+        for job in jobs:
+            if job.is_claimed:
+                job.is_claimed = False
+                claimed[job.version].append(job.digest)
+        if self._turns is not None:
+            for version, digests in claimed.items():
+                await self._turns.release(version, digests)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
