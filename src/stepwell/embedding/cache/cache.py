@@ -1,7 +1,6 @@
 """The embedding cache: texts in, vectors out, each computed once."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,11 +10,11 @@ import numpy.typing as npt
 
 from stepwell.core.clock import Clock, SystemClock
 from stepwell.core.embedding import ContentDigest, VectorKind
-from stepwell.core.embedding_events import EmbeddingSink, EmbeddingsServed, Source
+from stepwell.core.embedding_events import EmbeddingSink, Source
 from stepwell.core.errors import ConfigError, EmbeddingError, RequestError, StoreError, StoreFull
 from stepwell.core.names import Namespace
 from stepwell.embedding.cache.canary import CANARY_SECONDS, Canaries
-from stepwell.embedding.cache.job import Began, Given, Job, Outcome
+from stepwell.embedding.cache.job import Began, Given, Job, Outcome, served
 from stepwell.embedding.cache.known import Known
 from stepwell.embedding.cache.memory import Memory
 from stepwell.embedding.cache.naming import digests_of
@@ -230,10 +229,8 @@ class EmbeddingCache:
         started = self._clock.monotonic()
         version = self._versions.of(kind)
         found = await self._walk(version, wanted, provider, reads=reads, writes=writes)
-        if len({_width(outcome) for outcome in found.values()} - {0}) > 1:
-            # The provider makes vectors of another width now: they cannot be mixed with old ones.
-            found = await self._walk(version, wanted, provider, reads=False, writes=False)
-        self._count(kind, found, self._clock.monotonic() - started)
+        given = [outcome for outcome in found.values() if isinstance(outcome, Given)]
+        self._events.emit(served(kind, given, self._clock.monotonic() - started))
         return found
 
     async def delete(
@@ -327,11 +324,17 @@ class EmbeddingCache:
             known, began = await self._known.look(version, wanted)
             found.update(known)
         missing = [digest for digest in wanted if digest not in found]
-        if reads:
+        if missing and reads:
             # Others may have computed some meanwhile.
             found.update(self._known.in_memory(version, missing))
+            missing = [digest for digest in missing if digest not in found]
+        if not missing:
+            return found
         order = Order(version, provider, began, share=reads, keep=writes)
-        found.update(await self._made(order, {d: wanted[d] for d in missing if d not in found}))
+        found.update(await self._made(order, {digest: wanted[digest] for digest in missing}))
+        if len({_width(outcome) for outcome in found.values()} - {0}) > 1:
+            # The provider makes vectors of another width now: they cannot be mixed with old ones.
+            return await self._walk(version, wanted, provider, reads=False, writes=False)
         return found
 
     async def _made(
@@ -342,8 +345,6 @@ class EmbeddingCache:
         Raises:
             Exception: What the provider raised for the first that failed.
         """
-        if not wanted:
-            return {}
         jobs = self._origin.join(order, wanted)
         break_off = True
         try:
@@ -353,12 +354,6 @@ class EmbeddingCache:
             return {job.digest: _outcome(job, order) for job in _failed_first(jobs)}
         finally:
             self._origin.leave(jobs, break_off=break_off)
-
-    def _count(self, kind: VectorKind, found: Mapping[ContentDigest, Outcome], took: float) -> None:
-        given = [outcome for outcome in found.values() if isinstance(outcome, Given)]
-        saved = sum(item.embedding.tokens for item in given if item.source is not Source.ORIGIN)
-        texts = Counter(item.source for item in given)
-        self._events.emit(EmbeddingsServed(kind.model, texts, saved, took))
 
 
 def _given(outcome: Outcome) -> Given:

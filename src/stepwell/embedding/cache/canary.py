@@ -6,13 +6,14 @@ begins, and again now and then; if one has moved, the version is over.
 """
 
 import asyncio
+import math
 from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
 from stepwell.core.embedding import FullStore
-from stepwell.core.embedding_events import EmbeddingDrifted, EmbeddingSink
+from stepwell.core.embedding_events import EmbeddingSink
 from stepwell.core.errors import StepwellError, StoreError
 from stepwell.core.events import Degraded
 from stepwell.embedding.cache.provider import Provider
@@ -41,7 +42,7 @@ def distance(vector: Numbers, known: Numbers) -> float:
     widths differ. Sees other directions and other lengths.
     """
     if vector.size != known.size:
-        return float("inf")
+        return math.inf
     before = known.astype(np.float64)
     moved = vector.astype(np.float64) - before
     return float(np.sqrt((moved @ moved) / (before @ before)))
@@ -117,9 +118,7 @@ class Canaries:
                 continue
             moved = distance(after.vector, before.vector)
             if moved > MAX_DISTANCE:
-                version.drifted = True
-                self._events.emit(EmbeddingDrifted(version.kind.model, version.name, moved))
-                return
+                version.drift(moved, self._events)
 
 
 async def _embedded(version: Version, provider: Provider) -> Mapping[str, bytes]:

@@ -1,11 +1,11 @@
 """One text on its way to becoming a vector."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from stepwell.core.embedding import ContentDigest, Deletions, Item
-from stepwell.core.embedding_events import Source
+from stepwell.core.embedding import ContentDigest, Deletions, Item, VectorKind
+from stepwell.core.embedding_events import EmbeddingsServed, Source
 from stepwell.embedding.cache.memory import Place
 from stepwell.embedding.cache.provider import Input, NoVector
 from stepwell.embedding.cache.value import Embedding
@@ -21,6 +21,17 @@ class Given:
 
 
 Outcome = Given | NoVector
+
+
+def served(kind: VectorKind, found: Iterable[Given], took: float) -> EmbeddingsServed:
+    """Return what is told of distinct texts that a caller got the vectors of."""
+    texts: dict[Source, int] = {}
+    saved_tokens = 0
+    for given in found:
+        texts[given.source] = texts.get(given.source, 0) + 1
+        if given.source is not Source.ORIGIN:
+            saved_tokens += given.embedding.tokens
+    return EmbeddingsServed(kind.model, texts, saved_tokens, took)
 
 
 @dataclass(frozen=True, slots=True)

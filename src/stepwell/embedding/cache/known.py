@@ -1,14 +1,13 @@
 """Looking vectors up without ever computing one."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from stepwell.core.clock import Clock
 from stepwell.core.embedding import ContentDigest, VectorKind
-from stepwell.core.embedding_events import EmbeddingSink, EmbeddingsServed, Source
+from stepwell.core.embedding_events import EmbeddingSink, Source
 from stepwell.core.names import Namespace
-from stepwell.embedding.cache.job import Began, Given
+from stepwell.embedding.cache.job import Began, Given, served
 from stepwell.embedding.cache.memory import Memory, Place
 from stepwell.embedding.cache.naming import digest_of, digests_of
 from stepwell.embedding.cache.provider import Input
@@ -87,9 +86,14 @@ class Known:
         if missing:
             looked = await self._tiers.look(version, missing)
             began = Began(began.memory, looked.deletions)
-            for digest, hit in looked.hits.items():
-                found[digest] = Given(hit.embedding, hit.source)
-                self._memory.put({(version.fingerprint, digest): hit.embedding}, began.memory)
+            found.update(looked.found)
+            self._memory.put(
+                {
+                    (version.fingerprint, digest): given.embedding
+                    for digest, given in looked.found.items()
+                },
+                began.memory,
+            )
         return found, began
 
     def in_memory(
@@ -113,8 +117,5 @@ class Known:
     ) -> tuple[Given, ...] | None:
         if not all(digest in found for digest in digests):
             return None
-        saved = sum([given.embedding.tokens for given in found.values()])
-        texts = Counter([given.source for given in found.values()])
-        took = self._clock.monotonic() - started
-        self._events.emit(EmbeddingsServed(kind.model, texts, saved, took))
+        self._events.emit(served(kind, found.values(), self._clock.monotonic() - started))
         return tuple([found[digest] for digest in digests])

@@ -74,6 +74,8 @@ class Memory:
 
     def put(self, found: Mapping[Place, Embedding], deletions: Deletions) -> None:
         """Hold what was ``found``, for which one began at ``deletions``."""
+        if not self._max_bytes:
+            return
         until = self._clock.monotonic() + (self._max_seconds or 0.0)
         for place, embedding in found.items():
             size = embedding.vector.nbytes + _ENTRY_BYTES

@@ -1,6 +1,7 @@
 """Where vectors are made: each text once, whoever asks, and then kept."""
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,6 @@ from typing import Any
 
 from stepwell.core.embedding import ContentDigest
 from stepwell.core.embedding_events import (
-    EmbeddingDrifted,
     EmbeddingsComputed,
     EmbeddingSink,
     Source,
@@ -239,10 +239,8 @@ class Origin:
             job.fail(row)
             return None
         version = job.version
-        if version.width not in {None, row.size} and not version.drifted:
-            version.drifted = True
-            self._events.emit(EmbeddingDrifted(version.kind.model, version.name, float("inf")))
-        version.width = row.size
+        if not version.fits(row.size):
+            version.drift(math.inf, self._events)
         value = pack(row, version.kind, tokens)
         embedding = unpack(value, version.kind)
         if embedding is not None:

@@ -1,6 +1,7 @@
 """The stores behind memory, from fast to full, as one."""
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +17,8 @@ from stepwell.core.embedding import (
 from stepwell.core.embedding_events import EmbeddingInvalid, EmbeddingSink, Source
 from stepwell.core.errors import StoreError
 from stepwell.core.events import Degraded
-from stepwell.embedding.cache.value import Embedding, unpack
+from stepwell.embedding.cache.job import Given
+from stepwell.embedding.cache.value import unpack
 from stepwell.embedding.cache.versions import Version
 
 SLICE: Final = 256
@@ -39,19 +41,10 @@ class Stores:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """What a store had."""
-
-    embedding: Embedding
-    value: bytes
-    source: Source
-
-
-@dataclass(frozen=True, slots=True)
 class Looked:
     """What the stores had of some digests."""
 
-    hits: Mapping[ContentDigest, Hit]
+    found: Mapping[ContentDigest, Given]
     deletions: Deletions
     """That the full store had seen before it looked."""
 
@@ -82,21 +75,23 @@ class Tiers:
 
         What a slower one has is put into the faster ones, in the background.
         """
-        hits: dict[ContentDigest, Hit] = {}
+        found: dict[ContentDigest, Given] = {}
         # Learned when the full store was last asked, before now: good enough if it is not asked,
         # or fails, since more is refused by an older number, never less.
         deletions = self._deletions
         for store in self._stores():
-            missing = [digest for digest in digests if digest not in hits]
+            missing = [digest for digest in digests if digest not in found]
             for start in range(0, len(missing), SLICE):
-                found, seen = await self._ask(store, version, missing[start : start + SLICE])
-                hits.update(found)
+                values, seen = await self._ask(store, version, missing[start : start + SLICE])
+                sound = await self._read(store, version, values)
+                found.update(sound)
                 if store is self._full and seen is not None:
                     deletions = seen if start == 0 else min(deletions, seen)
                     self._deletions = seen
-                if found:
-                    self._pass_on(store, version, found, deletions)
-        return Looked(hits, deletions)
+                if sound:
+                    items = [Item(digest, values[digest]) for digest in sound]
+                    self._pass_on(store, version, items, deletions)
+        return Looked(found, deletions)
 
     async def aclose(self) -> None:
         """Let what is being filled come to its end, but break off after a second."""
@@ -125,26 +120,33 @@ class Tiers:
 
     async def _ask(
         self, store: EmbeddingStore, version: Version, digests: Sequence[ContentDigest]
-    ) -> tuple[dict[ContentDigest, Hit], Deletions | None]:
-        """Return what ``store`` has that is sound, and the deletions it has seen."""
-        source = Source(store.tier)
+    ) -> tuple[Mapping[ContentDigest, bytes], Deletions | None]:
+        """Return what ``store`` has, and the deletions it has seen, if it says."""
         try:
-            found = await store.get(version.name, digests)
+            return await store.get(version.name, digests)
         except StoreError as error:
             self._degraded(store, error)
             return {}, None
-        hits: dict[ContentDigest, Hit] = {}
+
+    async def _read(
+        self, store: EmbeddingStore, version: Version, values: Mapping[ContentDigest, bytes]
+    ) -> dict[ContentDigest, Given]:
+        """Return what is sound of what ``store`` had; remove the rest from it."""
+        source = Source(store.tier)
+        sound: dict[ContentDigest, Given] = {}
         damaged: list[ContentDigest] = []
-        for digest, value in found.values.items():
+        for digest, value in values.items():
             embedding = unpack(value, version.kind)
-            if embedding is None or version.width not in {None, embedding.vector.size}:
+            if embedding is None:
                 damaged.append(digest)
+            elif version.fits(embedding.vector.size):
+                sound[digest] = Given(embedding, source)
             else:
-                version.width = embedding.vector.size
-                hits[digest] = Hit(embedding, value, source)
+                # Nothing is wrong with it: the provider made others before, or makes others now.
+                version.drift(math.inf, self._events)
         if damaged:
             await self._remove(store, version, damaged)
-        return hits, found.deletions
+        return sound
 
     async def _remove(
         self, store: EmbeddingStore, version: Version, damaged: Sequence[ContentDigest]
@@ -161,7 +163,7 @@ class Tiers:
         self,
         store: EmbeddingStore,
         version: Version,
-        found: Mapping[ContentDigest, Hit],
+        items: Sequence[Item],
         deletions: Deletions,
     ) -> None:
         """Tell the full store what is used, and fill the caches that are faster than ``store``."""
@@ -169,10 +171,9 @@ class Tiers:
         if store is not self._full:
             caches = caches[: caches.index(store)]
             if self._full is not None:
-                self._full.touch(version.name, list(found))
+                self._full.touch(version.name, [item.digest for item in items])
         if not caches or len(self._refills) >= _REFILLS:
             return
-        items = [Item(digest, hit.value) for digest, hit in found.items()]
         refill = asyncio.create_task(self.fill(version, caches, items, deletions))
         self._refills.add(refill)
         refill.add_done_callback(self._refills.discard)

@@ -10,8 +10,9 @@ from stepwell.core.embedding import Claims, ContentDigest
 from stepwell.core.embedding_events import EmbeddingSink
 from stepwell.core.errors import StoreError
 from stepwell.core.events import Degraded
+from stepwell.embedding.cache.job import Given
 from stepwell.embedding.cache.pace import Pause
-from stepwell.embedding.cache.tiers import Hit, Tiers
+from stepwell.embedding.cache.tiers import Tiers
 from stepwell.embedding.cache.versions import Version
 
 CLAIM_SECONDS: Final = 15.0
@@ -26,7 +27,7 @@ _LONGEST_PAUSE_SECONDS: Final = 0.2
 class Turn:
     """What became of some digests."""
 
-    found: Mapping[ContentDigest, Hit]
+    found: Mapping[ContentDigest, Given]
     """Another has computed them."""
     ours: Sequence[ContentDigest]
     """To be computed here."""
@@ -72,9 +73,9 @@ class Turns:
                 await self._pause(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
                 looked = await self._tiers.look(version, waiting)
-                if looked.hits:
-                    yield Turn(looked.hits, (), claimed=False)
-                    waiting = [digest for digest in waiting if digest not in looked.hits]
+                if looked.found:
+                    yield Turn(looked.found, (), claimed=False)
+                    waiting = [digest for digest in waiting if digest not in looked.found]
 
     async def _turn(
         self,
@@ -85,10 +86,10 @@ class Turns:
         """Look again: another may have stored something between our look and our claim."""
         ours = [digest for digest in waiting if digest in granted]
         looked = await self._tiers.look(version, ours)
-        if looked.hits:
-            await self.release(version, list(looked.hits))
-        still = [digest for digest in ours if digest not in looked.hits]
-        return Turn(looked.hits, still, claimed=True)
+        if looked.found:
+            await self.release(version, list(looked.found))
+        still = [digest for digest in ours if digest not in looked.found]
+        return Turn(looked.found, still, claimed=True)
 
     async def release(self, version: Version, digests: Sequence[ContentDigest]) -> None:
         """Give up what was claimed; whoever waits for it may compute it."""

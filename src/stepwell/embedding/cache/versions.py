@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from stepwell.core.embedding import VectorKind
+from stepwell.core.embedding_events import EmbeddingDrifted, EmbeddingSink
 
 _AT_MOST: Final = 1024
 
@@ -27,8 +28,24 @@ class Version:
     """The full store has none; asked again then. A clock's monotonic time."""
     canaries_due: float = 0.0
     """When the provider is to be looked at again. A clock's monotonic time."""
-    is_looked_at: bool = False
-    """It is being looked at right now."""
+
+    def fits(self, width: int) -> bool:
+        """Return whether a vector may be of ``width``; the first decides."""
+        if self.width is None:
+            self.width = width
+        return self.width == width
+
+    def drift(self, distance: float, events: EmbeddingSink) -> None:
+        """Note that the provider has changed its model; tell it once.
+
+        Args:
+            distance: Of a vector from what it was, as a part of its length; infinite where they
+                have different widths.
+            events: Hears of it.
+        """
+        if not self.drifted:
+            self.drifted = True
+            events.emit(EmbeddingDrifted(self.kind.model, self.name, distance))
 
 
 class Versions:

@@ -580,6 +580,18 @@ async def test_provider_with_another_width_is_found_out_at_once(house: House) ->
     assert len(house.fast.values) == 2
 
 
+async def test_old_vectors_of_another_width_are_left_alone_and_not_served(house: House) -> None:
+    house.bounds = Bounds(canary_seconds=None)
+    await house.cache.get_many(KIND, ["a", "b"], FakeProvider())
+    await house.cache.flush()
+    other, wider = house.another(), FakeProvider(width=16)
+    await other.get_many(KIND, ["c"], wider)
+    batch = await other.get_many(KIND, ["a", "c"], wider)
+    assert batch.vectors().shape == (2, 16)
+    assert other.figures.drifted == (KIND.version,)
+    assert text_digest("a") in house.full.held(KIND.version)
+
+
 async def test_canaries_that_cannot_be_had_stop_nothing(
     house: House, provider: FakeProvider
 ) -> None:
