@@ -35,7 +35,7 @@ def run(*arguments: str | Path, **kwargs: Any) -> subprocess.CompletedProcess[st
 
 
 COMMANDS = (
-    "serve stats invalidate explain analyze doctor pairs tune replay replicas warm config".split()
+    "serve stats invalidate embeddings explain analyze doctor pairs tune replay replicas warm config".split()
 )
 
 
