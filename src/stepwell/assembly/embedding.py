@@ -102,9 +102,15 @@ class OpenedPlaces:
 
 
 def places_of(settings: Settings, directory: Path | None) -> Places:
-    """Return where the settings keep vectors; on disk, in ``directory``."""
-    stores = settings.stores
-    return Places(directory, stores.redis, stores.postgres)
+    """Return where the settings keep vectors; if on disk, in ``directory``."""
+    table, stores = settings.embedding, settings.stores
+    return Places(
+        directory,
+        stores.redis if table.redis else Redis(),
+        stores.postgres if table.postgres else Postgres(),
+        disk_bytes=table.disk_bytes,
+        ttl_seconds=table.ttl_seconds,
+    )
 
 
 def patient(places: Places, seconds: float) -> Places:

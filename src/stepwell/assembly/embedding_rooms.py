@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from stepwell.assembly.embedding import OpenedPlaces, Places, open_places
+from stepwell.assembly.embedding import OpenedPlaces, open_places, places_of
 from stepwell.assembly.house import House, Plan
 from stepwell.assembly.instruments import Instruments
-from stepwell.assembly.settings import Postgres, Redis, Settings
+from stepwell.assembly.settings import Settings
 from stepwell.assembly.settings_embedding import EmbeddingModel
 from stepwell.core.embedding import FullStore
 from stepwell.core.errors import StoreError
@@ -63,7 +63,9 @@ async def open_embedding(plan: Plan, instruments: Instruments) -> EmbeddingRooms
     """
     settings, gauges, clock = plan.settings, instruments.gauges, instruments.clock
     table = settings.embedding
-    places = await _open_places(plan, instruments)
+    places = await open_places(
+        places_of(settings, plan.data_dir), clock=clock, events=instruments.events
+    )
     bounds = Bounds(
         memory_bytes=table.memory_bytes,
         memory_seconds=table.memory_seconds,
@@ -80,18 +82,6 @@ async def open_embedding(plan: Plan, instruments: Instruments) -> EmbeddingRooms
     full = places.full
     watch = None if full is None else FullStoreWatch(full, gauges)
     return EmbeddingRooms(cache, places, watch)
-
-
-async def _open_places(plan: Plan, instruments: Instruments) -> OpenedPlaces:
-    table, stores = plan.settings.embedding, plan.settings.stores
-    places = Places(
-        directory=plan.data_dir,
-        redis=stores.redis if table.redis else Redis(),
-        postgres=stores.postgres if table.postgres else Postgres(),
-        disk_bytes=table.disk_bytes,
-        ttl_seconds=table.ttl_seconds,
-    )
-    return await open_places(places, clock=instruments.clock, events=instruments.events)
 
 
 def build_parts(house: House, rooms: EmbeddingRooms) -> EmbeddingParts:
