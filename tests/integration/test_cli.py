@@ -34,7 +34,10 @@ def run(*arguments: str | Path, **kwargs: Any) -> subprocess.CompletedProcess[st
     )
 
 
-COMMANDS = "serve stats invalidate embeddings explain analyze doctor pairs tune replay replicas warm config".split()
+COMMANDS = (
+    "serve stats invalidate embeddings explain analyze doctor pairs tune replay replicas warm"
+    " config"
+).split()
 
 
 @pytest.mark.parametrize("command", [[], *[[name] for name in COMMANDS]])

@@ -30,10 +30,12 @@ async def open_postgres_embeddings(
     schema = EmbeddingSchema(prefix)
     told = changes or Changes()
     reading = Dialer(Address(url), timeout_seconds, schema.prepare, SESSION)
-    writing = Dialer(Address(url), write_seconds, schema.prepare, {})
+    # Our servers for tests do not wait for their log, unless they are told to.
+    durable = {"synchronous_commit": "on"}
+    writing = Dialer(Address(url), write_seconds, schema.prepare, durable)
     store = PostgresEmbeddings(
         schema,
-        Database(reading, connections=2, on_change=told),
+        Database(reading, connections=4, on_change=told),
         Database(writing, connections=2, on_change=told),
         clock=clock or SystemClock(),
     )
