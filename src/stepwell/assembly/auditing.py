@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stepwell.assembly.instruments import Instruments
 from stepwell.assembly.settings import Settings
-from stepwell.core.clock import Clock
 from stepwell.core.errors import ConfigError
-from stepwell.core.ports import EventSink, Judgements, Upstream
+from stepwell.core.ports import Judgements, Upstream
 from stepwell.exact.layer import ExactLayer
 from stepwell.pipeline.audits import AuditRules, Audits
 from stepwell.pipeline.feedback import Feedback
@@ -28,16 +28,14 @@ class Auditing:
     """Whom to ask for a second opinion; ``None``: nobody."""
 
 
-def build_auditing(  # noqa: PLR0913  (the parts of the house)
+def build_auditing(
     settings: Settings,
     semantic: "SemanticRooms | None",
     exact: ExactLayer,
     judgements: Judgements,
     flights: Flights,
     targets: Targets,
-    *,
-    clock: Clock,
-    events: EventSink,
+    instruments: Instruments,
 ) -> Auditing | None:
     """Return the parts, put together; ``None`` without a semantic layer.
 
@@ -48,8 +46,7 @@ def build_auditing(  # noqa: PLR0913  (the parts of the house)
         judgements: Where judgements are kept.
         flights: Ask model servers.
         targets: The model servers.
-        clock: The time.
-        events: Hears what happens.
+        instruments: Show what happens.
 
     Raises:
         ConfigError: The judge's model server is not among the targets.
@@ -57,6 +54,7 @@ def build_auditing(  # noqa: PLR0913  (the parts of the house)
     if semantic is None:
         return None
     table = settings.semantic
+    clock, events = instruments.clock, instruments.events
     respondents = Respondents(
         clock=clock,
         events=events,

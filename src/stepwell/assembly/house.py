@@ -7,20 +7,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 from stepwell.assembly.auditing import Auditing, build_auditing
 from stepwell.assembly.circles import OpenCircle, open_flights
 from stepwell.assembly.disk_watch import DiskWatch
-from stepwell.assembly.extras import extra_for
 from stepwell.assembly.instruments import Instruments
 from stepwell.assembly.rules import prices_of, request_classes, routes
 from stepwell.assembly.settings import Settings
+from stepwell.assembly.stores import make_memory, open_store
 from stepwell.core.clock import Clock, SystemClock
 from stepwell.core.names import EVERYONE, Tier
 from stepwell.core.ports import (
     EventSink,
-    EvictionPolicy,
     Paraphrases,
     Store,
     SupportsTrouble,
@@ -39,11 +38,7 @@ from stepwell.pipeline.runner import Runner
 from stepwell.pipeline.targets import Targets
 from stepwell.pipeline.warming import Warming, WarmingRules
 from stepwell.prefix.steering.hints import NearHints
-from stepwell.stores.alone import Alone
 from stepwell.stores.disk.store import DiskStore
-from stepwell.stores.eviction.adaptive import Adaptive
-from stepwell.stores.eviction.lfu import Lfu
-from stepwell.stores.eviction.lru import Lru
 from stepwell.stores.memory import MemoryStore
 from stepwell.telemetry import catalogue
 from stepwell.telemetry.fanout import Fanout
@@ -56,15 +51,8 @@ if TYPE_CHECKING:
     from stepwell.assembly.embedding_rooms import EmbeddingRooms
     from stepwell.assembly.semantic import SemanticRooms
     from stepwell.embedding.supervisor import EmbedderAddress
-    from stepwell.stores.redis.store import RedisStore
 
 LEDGER_FILE = "ledger.sqlite"
-ENTRIES_DIRECTORY = "entries"
-
-LINGER_SECONDS = 0.005
-"""Answers of so long are written to disk together: nobody waits for that, and a commit for each
-costs as much again as all the rest of a miss."""
-
 RENDERINGS_SHARE = 4
 """A quarter of the memory tier's bytes, on top, for answers in their other form."""
 
@@ -152,9 +140,6 @@ class House:
             await self.log.aclose()
 
 
-AnyStore = Union[DiskStore, Alone, "RedisStore"]
-
-
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What model servers are made in."""
@@ -192,19 +177,15 @@ async def build_house(
         ConfigError: A setting cannot be used.
         StoreUnavailable: The data directory cannot be used.
     """
-    settings, clock = plan.settings, SystemClock()
-    meters = Meters(prices_of(settings))
-    log = _log(settings, meters)
-    events: EventSink = meters if log is None else Fanout(meters, log)
-    gauges = Gauges(plan.version)
-    memory = _memory(settings, clock, events)
+    settings, shown = plan.settings, _instruments(plan)
+    clock, events, gauges = shown.clock, shown.events, shown.gauges
+    memory = make_memory(settings, clock, events)
     # Before the store is opened: who is busy for so long hears nothing of what changes there.
     build_semantic = _semantic_builder(plan)
-    store = await _store(plan, memory, clock, events)
-    instruments = Instruments(meters, events, gauges, clock)
-    embedding = None if open_embedding is None else await open_embedding(plan, instruments)
+    store = await open_store(settings, plan.data_dir, memory, clock, events)
+    embedding = None if open_embedding is None else await open_embedding(plan, shown)
     vectors = None if embedding is None else embedding.cache
-    semantic = await build_semantic(store, vectors, instruments)
+    semantic = await build_semantic(store, vectors, shown)
     paraphrases = None if semantic is None else semantic.layer
     followers = () if semantic is None else (semantic.follower,)
     exact = ExactLayer(memory, store, store, events=events, followers=followers)
@@ -218,11 +199,9 @@ async def build_house(
     _watch(gauges, memory, store)
     if semantic is not None:
         semantic.follower.start(exact)
-    around = _surroundings(exact, clock, events, gauges)
+    around = _surroundings(exact, shown)
     targets = make_targets(plan, around)
-    auditing = build_auditing(
-        settings, semantic, exact, store, flights, targets, clock=clock, events=events
-    )
+    auditing = build_auditing(settings, semantic, exact, store, flights, targets, shown)
     return House(
         plan=plan,
         clock=clock,
@@ -238,20 +217,32 @@ async def build_house(
         feedback=None if auditing is None else auditing.feedback,
         circles=circles,
         groups=groups,
-        meters=meters,
+        meters=shown.meters,
         gauges=gauges,
-        ledger=_ledger(plan, meters, gauges, events),
+        ledger=_ledger(plan, shown),
         store=store,
         disk_watch=DiskWatch(store, gauges) if isinstance(store, DiskStore) else None,
-        log=log,
+        log=shown.log,
     )
 
 
-def _surroundings(
-    exact: ExactLayer, clock: Clock, events: EventSink, gauges: Gauges
-) -> Surroundings:
+def _instruments(plan: Plan) -> Instruments:
+    meters = Meters(prices_of(plan.settings))
+    log = _log(plan.settings, meters)
+    events = meters if log is None else Fanout(meters, log)
+    return Instruments(meters, events, Gauges(plan.version), SystemClock(), log)
+
+
+def _surroundings(exact: ExactLayer, shown: Instruments) -> Surroundings:
     said_by_operator = partial(exact.source_value, EVERYONE)
-    return Surroundings(clock, events, gauges, NearHints(), said_by_operator, hear=exact.catch_up)
+    return Surroundings(
+        shown.clock,
+        shown.events,
+        shown.gauges,
+        NearHints(),
+        said_by_operator,
+        hear=exact.catch_up,
+    )
 
 
 def _watch(gauges: Gauges, memory: MemoryStore, store: Store) -> None:
@@ -334,51 +325,15 @@ async def _build_none(*_parts: object) -> None:
     """Build no semantic layer."""
 
 
-POLICIES: Mapping[str, Callable[[], EvictionPolicy]] = {
-    "adaptive": Adaptive,
-    "lru": Lru,
-    "lfu": Lfu,
-}
-
-
-def _memory(settings: Settings, clock: Clock, events: EventSink) -> MemoryStore:
-    table = settings.stores.memory
-    return MemoryStore(
-        POLICIES[table.policy](),
-        max_entries=table.max_entries,
-        max_bytes=table.max_bytes,
-        clock=clock,
-        events=events,
-    )
-
-
-async def _store(plan: Plan, memory: MemoryStore, clock: Clock, events: EventSink) -> AnyStore:
-    redis, table = plan.settings.stores.redis, plan.settings.stores.disk
-    if redis.url is not None:
-        return await _open_redis()(redis, redis.url, clock=clock, events=events)
-    if plan.data_dir is None or not table.enabled:
-        return Alone(memory)
-    return await DiskStore.open(
-        plan.data_dir / ENTRIES_DIRECTORY,
-        max_bytes=table.max_bytes,
-        clock=clock,
-        events=events,
-        timeout_seconds=table.timeout_seconds,
-        linger_seconds=LINGER_SECONDS,
-    )
-
-
-def _open_redis() -> "Callable[..., Awaitable[RedisStore]]":
-    with extra_for("stores.redis.url is set", "redis"):
-        from stepwell.assembly.redis import open_redis  # noqa: PLC0415  (an extra)
-    return open_redis
-
-
-def _ledger(plan: Plan, meters: Meters, gauges: Gauges, events: EventSink) -> LedgerWriter | None:
+def _ledger(plan: Plan, shown: Instruments) -> LedgerWriter | None:
     if plan.data_dir is None:
         return None
     return LedgerWriter(
-        plan.data_dir / LEDGER_FILE, boot=plan.boot, meters=meters, gauges=gauges, events=events
+        plan.data_dir / LEDGER_FILE,
+        boot=plan.boot,
+        meters=shown.meters,
+        gauges=shown.gauges,
+        events=shown.events,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from stepwell.core.clock import Clock
 from stepwell.core.ports import EventSink
 from stepwell.telemetry.gauges import Gauges
+from stepwell.telemetry.log import RequestLog
 from stepwell.telemetry.meters import Meters
 
 
@@ -18,3 +19,5 @@ class Instruments:
     """Hears of everything; ``meters`` among others."""
     gauges: Gauges
     clock: Clock
+    log: RequestLog | None
+    """Among ``events``; ``None``: nothing is logged."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from stepwell.assembly.house import POLICIES
 from stepwell.assembly.settings import Settings
+from stepwell.assembly.stores import POLICIES
 from stepwell.cli.options import Subparsers, add_settings_options, needs, read_settings
 from stepwell.cli.studying import (
     add_cache_option,
