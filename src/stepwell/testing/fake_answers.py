@@ -178,21 +178,6 @@ def models_json(models: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def embeddings_json(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Write an answer of ``/embeddings``: eight numbers from each text's digest."""
-    given = body.get("input", "")
-    texts = given if isinstance(given, list) else [given]
-    return {
-        "object": "list",
-        "data": [
-            {"object": "embedding", "index": index, "embedding": _embedding(str(text))}
-            for index, text in enumerate(texts)
-        ],
-        "model": body.get("model", ""),
-        "usage": {"prompt_tokens": len(texts), "total_tokens": len(texts)},
-    }
-
-
 def error_json(status: int, message: str) -> dict[str, Any]:
     """Write an error as OpenAI does."""
     kind = "invalid_request_error" if status < 500 else "server_error"  # noqa: PLR2004  (5xx)
@@ -305,8 +290,3 @@ def _words(text: str) -> Iterator[str]:
         yield head + space
         head, space, rest = rest.partition(" ")
     yield head
-
-
-def _embedding(text: str) -> list[float]:
-    digest = hashlib.sha256(text.encode()).digest()[:8]
-    return [byte / 255 for byte in digest]

@@ -10,6 +10,7 @@ from typing import Any
 from stepwell.testing import fake_answers
 from stepwell.testing.fake_answers import WRITERS, Writer
 from stepwell.testing.fake_connection import Connection, Received
+from stepwell.testing.fake_embeddings import embeddings_json
 from stepwell.testing.fake_prefixes import FakePrefixCache, ids_of, words_of
 from stepwell.testing.fake_script import Fault, Script
 
@@ -55,7 +56,9 @@ class Performance:
         elif (received.method, operation) == ("GET", "models"):
             await self._json(fake_answers.models_json(models))
         elif (received.method, operation) == ("POST", "embeddings"):
-            await self._json(fake_answers.embeddings_json(received.json()))
+            await self._json(
+                embeddings_json(received.json(), script.vector_fault, weights=script.weights)
+            )
         elif received.method == "POST" and operation in WRITERS:
             await self._generate(WRITERS[operation], received.json())
         elif self._prefixes is not None and (own := _OWN_ROUTES.get(received.path)) is not None:

@@ -35,6 +35,27 @@ class Fault(Enum):
     """A whole unsolicited reply follows the right one on the same connection."""
 
 
+class VectorFault(Enum):
+    """What is wrong with the vectors of an answer that is well formed otherwise."""
+
+    PERMUTED = auto()
+    """They come last first, each with its right index. That is allowed."""
+    SHORT = auto()
+    """The last one is missing."""
+    LONG = auto()
+    """There is one too many."""
+    TWICE = auto()
+    """All have the index 0."""
+    UNEVEN = auto()
+    """The last one has a number less."""
+    NOT_A_NUMBER = auto()
+    """The last one has a NaN in it: as JSON ``null``, in base64 its bits."""
+    ZERO = auto()
+    """The last one has no direction."""
+    FOREIGN = auto()
+    """Each has a sparse vector beside it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
     """How to answer. As it stands: well and at once."""
@@ -60,6 +81,10 @@ class Script:
     """Write ``"usage":null`` into events as OpenAI does when usage is asked for; vLLM does not."""
     refuse_stream_options: bool = False
     """Answer 400 to a request that has them, as servers that do not know them."""
+    vector_fault: VectorFault | None = None
+    """What is wrong with vectors."""
+    weights: str = ""
+    """Other weights give other vectors under the same name."""
     fault: Fault | None = None
     after_events: int = 2
     resume: asyncio.Event | None = None
@@ -79,6 +104,10 @@ SCRIPTS: Mapping[str, Script] = {
     "fake-html": Script(html=True),
     "fake-no-stream-options": Script(refuse_stream_options=True),
     **{f"fake-{fault.name.lower().replace('_', '-')}": Script(fault=fault) for fault in Fault},
+    **{
+        f"fake-{fault.name.lower().replace('_', '-')}": Script(vector_fault=fault)
+        for fault in VectorFault
+    },
     **{f"fake-{status}": Script(status=status) for status in (400, 401, 404, 500, 503)},
     "fake-429": Script(status=429, retry_after_seconds=7),
 }

@@ -27,9 +27,9 @@ from typing import Self
 from stepwell.testing.fake_connection import Connection, Received
 from stepwell.testing.fake_performance import Performance
 from stepwell.testing.fake_prefixes import FakePrefixCache
-from stepwell.testing.fake_script import SCRIPTS, Fault, Script
+from stepwell.testing.fake_script import SCRIPTS, Fault, Script, VectorFault
 
-__all__ = ["SCRIPTS", "FakeUpstream", "Fault", "Received", "Script"]
+__all__ = ["SCRIPTS", "FakeUpstream", "Fault", "Received", "Script", "VectorFault"]
 
 
 class FakeUpstream:
