@@ -48,7 +48,10 @@ IN_TORCH = (
 )
 """Modules that only the torch engine's process imports; torch itself has side effects."""
 
-IN_OTHERS = ("stepwell.adapters.langchain", "stepwell.adapters.llamaindex")
+IN_OTHERS = tuple(
+    f"stepwell.adapters.{name}"
+    for name in ("langchain", "langchain_cache", "langchain_embeddings", "llamaindex")
+)
 """Modules that load other libraries, which have side effects."""
 
 PUBLIC = (
