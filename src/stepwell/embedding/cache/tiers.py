@@ -89,8 +89,7 @@ class Tiers:
                     deletions = seen if start == 0 else min(deletions, seen)
                     self._deletions = seen
                 if sound:
-                    items = [Item(digest, values[digest]) for digest in sound]
-                    self._pass_on(store, version, items, deletions)
+                    self._pass_on(store, version, {d: values[d] for d in sound}, deletions)
         return Looked(found, deletions)
 
     async def aclose(self) -> None:
@@ -163,7 +162,7 @@ class Tiers:
         self,
         store: EmbeddingStore,
         version: Version,
-        items: Sequence[Item],
+        values: Mapping[ContentDigest, bytes],
         deletions: Deletions,
     ) -> None:
         """Tell the full store what is used, and fill the caches that are faster than ``store``."""
@@ -171,9 +170,10 @@ class Tiers:
         if store is not self._full:
             caches = caches[: caches.index(store)]
             if self._full is not None:
-                self._full.touch(version.name, [item.digest for item in items])
+                self._full.touch(version.name, list(values))
         if not caches or len(self._refills) >= _REFILLS:
             return
+        items = [Item(digest, value) for digest, value in values.items()]
         refill = asyncio.create_task(self.fill(version, caches, items, deletions))
         self._refills.add(refill)
         refill.add_done_callback(self._refills.discard)
