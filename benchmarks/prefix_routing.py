@@ -346,7 +346,8 @@ def main() -> None:
     )
     if arguments.servers:
         rows = play_servers(int(arguments.servers), smoke=arguments.smoke)
-        print_table(rows, ["way", "prompt_tokens", "cached", "of_one", "load", "foretold_met"])
+        columns = ["way", "prompt_tokens", "cached", "of_one", "load", "foretold_met", "decided"]
+        print_table(rows, columns)
     else:
         rows = simulate(arguments.data, arguments.scene or "", smoke=arguments.smoke)
     write("prefix_routing", {"smoke": arguments.smoke, "rows": rows}, arguments.json)

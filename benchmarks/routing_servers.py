@@ -3,9 +3,11 @@
 import asyncio
 import itertools
 import json
+import re
 import statistics
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ class Traffic:
     size: Size
 
 
-FULL = Traffic(6, 5, Size(system_words=150, user_words=25, answer_tokens=8))
+FULL = Traffic(12, 4, Size(system_words=100, user_words=25, answer_tokens=8))
 SMOKE = Traffic(2, 2, Size(system_words=10, user_words=5, answer_tokens=1))
 
 
@@ -67,11 +69,13 @@ async def _play(urls: Sequence[str], gateway: Server, traffic: Traffic) -> list[
         routed = await _hold(3, traffic, [way_to(http, f"{origin}/v1")])
         async with http.get(f"{origin}/admin/replicas") as reply:
             agreed = [one["agreed"] for one in json.loads(await reply.read())["replicas"]]
+        async with http.get(f"{origin}/metrics") as reply:
+            decided = _decided(await reply.text())
         computed = [one["prompt_tokens"] - one["cached_tokens"] for one in agreed]
         met = sum(one["met_tokens"] for one in agreed)
         foretold = sum(one["foretold_tokens"] for one in agreed)
         row = _row("router, chats unknown", routed, bound, computed)
-        rows.append({**row, "foretold_met": met / max(1, foretold)})
+        rows.append({**row, "foretold_met": met / max(1, foretold), "decided": decided})
         return rows
 
 
@@ -99,6 +103,14 @@ def _row(
         "of_one": cached_share(held) / bound,
         "load": max(computed) / statistics.fmean(computed),
     }
+
+
+def _decided(metrics: str) -> str:
+    """Return what decided how many requests: ``home`` should be each conversation's first."""
+    counts: Counter[str] = Counter()
+    for why, count in re.findall(r'replica_requests_total{.*why="([a-z-]+)".*} ([0-9]+)', metrics):
+        counts[why] += int(count)
+    return ", ".join(f"{why} {count}" for why, count in counts.most_common())
 
 
 @contextmanager

@@ -10,8 +10,8 @@ what the other left. Times are until the first token of a stream, medians of the
 how many times faster than cold, the same way; ``added`` is the median over the rounds of what a
 warm request took longer than the direct one beside it, and its share of a direct one; ``CPU ms`` is
 what the gateway's process took of a request, in steps of 10 ms over all rounds; ``tokens ms`` is
-what the server takes to name a prompt's tokens: the gateway waits for them before it sends a
-request on.
+what the server takes to name a prompt's tokens: with one server, the gateway asks for them beside
+the request.
 
 ``chat``: conversations under one system prompt take turns, through the gateway. ``cached`` is the
 share of all prompt tokens that the server reports it had, ``foretold`` the share that the gateway
