@@ -13,6 +13,7 @@ from stepwell.core.clock import SystemClock
 from stepwell.core.embedding import EmbedTexts, Precision, VectorKind
 from stepwell.core.embedding_events import EmbeddingEvent
 from stepwell.core.errors import ConfigError
+from stepwell.embedding.cache.pace import Limits
 from stepwell.telemetry.fanout import Fanout
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class EmbeddingCache:
         data_dir: Path | str | None = None,
         redis: str | None = None,
         postgres: str | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """Describe the cache; nothing happens before it is entered.
 
@@ -87,6 +89,8 @@ class EmbeddingCache:
                 PostgreSQL, they stay in memory.
             redis: URL of a Redis or Valkey that machines share, in front of the others.
             postgres: URL of a PostgreSQL that keeps all vectors, in place of ``data_dir``.
+            limits: Of the calls to who embeds: their size, how many at a time and in a minute, and
+                how often one that fails is made again.
 
         Raises:
             ConfigError: Something cannot be used.
@@ -113,6 +117,7 @@ class EmbeddingCache:
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._redis = redis
         self._postgres = postgres
+        self._limits = limits
         self._opened: _Opened | None = None
 
     @property
@@ -218,7 +223,7 @@ class EmbeddingCache:
         if self._provider is not None:
             from stepwell.embedding.function_provider import FunctionProvider  # noqa: PLC0415
 
-            return FunctionProvider(self._provider)
+            return FunctionProvider(self._provider, self._limits)
         with extra_for("base_url is given", "gateway"):
             from stepwell.embedding.endpoint_provider import (  # noqa: PLC0415
                 EmbeddingServer,
@@ -226,7 +231,7 @@ class EmbeddingCache:
             )
         kind = self._kind
         server = EmbeddingServer(kind.provider, kind.model, self._api_key, kind.dimensions)
-        provider = EndpointProvider(server)
+        provider = EndpointProvider(server, self._limits)
         stack.push_async_callback(provider.aclose)
         return provider
 

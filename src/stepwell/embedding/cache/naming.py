@@ -68,6 +68,9 @@ def tokens_digest(tokens: Sequence[int], owner: Namespace | None = None) -> Cont
 _HASHED_ON_THE_LOOP: Final = 1 << 20
 """Characters; more are hashed in a thread."""
 
+_AT_A_TIME: Final = 512
+"""Texts that are hashed before others get their turn."""
+
 
 def digest_of(given: Input, owner: Namespace | None = None) -> ContentDigest:
     """Return what a text or a token array is found under.
@@ -86,6 +89,11 @@ async def digests_of(
     Raises:
         RequestError: As `digest_of`.
     """
-    if sum(map(len, inputs)) <= _HASHED_ON_THE_LOOP:
-        return [digest_of(given, owner) for given in inputs]
-    return await asyncio.to_thread(lambda: [digest_of(given, owner) for given in inputs])
+    if sum(map(len, inputs)) > _HASHED_ON_THE_LOOP:
+        return await asyncio.to_thread(lambda: [digest_of(given, owner) for given in inputs])
+    digests: list[ContentDigest] = []
+    for start in range(0, len(inputs), _AT_A_TIME):
+        if start:
+            await asyncio.sleep(0)  # A millisecond is over.
+        digests += [digest_of(given, owner) for given in inputs[start : start + _AT_A_TIME]]
+    return digests

@@ -209,7 +209,7 @@ class Origin:
     async def _landed(
         self, version: Version, provider: Provider, jobs: Sequence[Job], reply: Reply, took: float
     ) -> None:
-        kind, tokens = version.kind, reply.tokens or 0
+        kind, tokens = version.kind, max(0, reply.tokens or 0)
         unit = kind.normalization == "unit"
         rows = checked_rows(reply, len(jobs), width=kind.dimensions, unit=unit)
         self._events.emit(EmbeddingsComputed(kind.model, len(jobs), tokens, took))

@@ -625,6 +625,13 @@ async def test_tokens_are_kept_along(house: House, provider: FakeProvider) -> No
     assert (await house.another().get_many(KIND, ["aaa", "bb", "bb"], provider)).tokens == 7
 
 
+async def test_odd_counts_of_tokens_do_no_harm(house: House, provider: FakeProvider) -> None:
+    for tokens in (None, -5, 10**20):
+        provider.twist = lambda reply, tokens=tokens: replace(reply, tokens=tokens)
+        texts = [f"{tokens}", f"{tokens} more"]
+        assert_right(await house.cache.get_many(KIND, texts, provider), texts)
+
+
 async def test_no_inputs(house: House, provider: FakeProvider) -> None:
     batch = await house.cache.get_many(KIND, [], provider)
     assert batch.vectors().shape == (0, 0)
