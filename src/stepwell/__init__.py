@@ -25,6 +25,7 @@ from stepwell.core.errors import (
 if TYPE_CHECKING:
     from stepwell.client.answer import AnswerStream, CachedAnswer
     from stepwell.client.cache import Cache
+    from stepwell.client.documents import Documents
     from stepwell.client.embedding import EmbeddingCache
     from stepwell.client.wrap import wrap
 
@@ -34,6 +35,7 @@ __all__ = [
     "CachedAnswer",
     "ConfigError",
     "CorruptEntry",
+    "Documents",
     "EmbeddingCache",
     "EmbeddingError",
     "RequestError",
@@ -52,6 +54,7 @@ _LATER = {
     "AnswerStream": "stepwell.client.answer",
     "Cache": "stepwell.client.cache",
     "CachedAnswer": "stepwell.client.answer",
+    "Documents": "stepwell.client.documents",
     "EmbeddingCache": "stepwell.client.embedding",
     "wrap": "stepwell.client.wrap",
 }

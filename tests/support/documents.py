@@ -7,6 +7,7 @@ from pathlib import Path
 from stepwell.core.clock import SystemClock
 from stepwell.core.documents import Library, Passage
 from stepwell.core.embedding import VectorKind
+from stepwell.core.embedding_events import EmbeddingEvent
 from stepwell.core.errors import EmbeddingError
 from stepwell.core.events import Event
 from stepwell.embedding.documents.cutting import Bounds
@@ -32,7 +33,7 @@ SMALL = Bounds(1, 1_001)
 class Ignored:
     """A sink for events nobody looks at."""
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: Event | EmbeddingEvent) -> None:
         """Drop ``event``."""
 
 

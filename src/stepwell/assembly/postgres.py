@@ -8,6 +8,8 @@ from stepwell.core.clock import Clock
 from stepwell.core.vectors import Embedder
 from stepwell.stores.postgres.database import Database
 from stepwell.stores.postgres.dialing import Address, Dialer
+from stepwell.stores.postgres.documents.library import PostgresLibrary
+from stepwell.stores.postgres.documents.schema import DocumentSchema
 from stepwell.stores.postgres.embeddings.schema import EmbeddingSchema
 from stepwell.stores.postgres.embeddings.store import SESSION as READING_SESSION
 from stepwell.stores.postgres.embeddings.store import PostgresEmbeddings
@@ -25,6 +27,12 @@ WRITING = 2
 
 WRITE_SECONDS = 5.0
 """What anything else may take; nobody waits for it."""
+
+DOCUMENT_SECONDS = 60.0
+"""What putting a document in may take; one of 16 MB has 16,000 chunks."""
+
+INDEX_SECONDS = 3_600.0
+"""What building an index of passages may take."""
 
 
 def make_postgres_points(
@@ -95,6 +103,36 @@ def make_postgres_embeddings(
         clock=clock,
     )
     return store
+
+
+def make_postgres_library(
+    table: Postgres, url: str, *, on_change: Callable[[str], None]
+) -> PostgresLibrary:
+    """Return the documents in the database of ``[stores.postgres]``, not started yet.
+
+    Args:
+        table: How to connect.
+        url: Where.
+        on_change: Called with `PostgresLibrary.trouble`, also where it is as it was.
+
+    Raises:
+        ConfigError: A setting cannot be used.
+    """
+    address, schema = _address(table, url), DocumentSchema(table.prefix)
+
+    def database(connections: int, seconds: float) -> Database:
+        dialer = Dialer(address, seconds, schema.prepare, SESSION)
+        return Database(
+            dialer, connections=connections, on_change=lambda _: on_change(library.trouble)
+        )
+
+    library = PostgresLibrary(
+        schema,
+        database(SEARCHING, WRITE_SECONDS),
+        database(WRITING, DOCUMENT_SECONDS),
+        database(1, INDEX_SECONDS),
+    )
+    return library
 
 
 def _address(table: Postgres, url: str) -> Address:

@@ -13,6 +13,7 @@ from stepwell.assembly.environment import compute_on_one_thread
 from stepwell.cli import (
     analyze,
     config,
+    docs,
     doctor,
     embeddings,
     explain,
@@ -50,6 +51,7 @@ _COMMANDS = (
     replay,
     replicas,
     warm,
+    docs,
     embeddings,
     config,
 )

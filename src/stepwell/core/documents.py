@@ -107,6 +107,14 @@ class KnownChunk(NamedTuple):
     text: str
 
 
+class EditionFigures(NamedTuple):
+    """How much there is of an edition."""
+
+    documents: int
+    passages: int
+    """Distinct texts of chunks."""
+
+
 class Library(Protocol):
     """Collections of documents. Each change of a document is whole: chunks, vectors and all.
 
@@ -137,6 +145,10 @@ class Library(Protocol):
 
     async def document(self, edition: Edition, name: str) -> DocumentState | None:
         """Return what is known of one document, or ``None``."""
+        ...
+
+    async def figures(self, edition: Edition) -> EditionFigures:
+        """Return how much there is of an edition."""
         ...
 
     def chunks(self, edition: Edition) -> AsyncIterator[KnownChunk]:

@@ -341,6 +341,8 @@ class _Model:
             assert found == sorted(edition.documents, key=str.encode)
             texts = [chunk.text async for chunk in self._library.chunks(edition.identity)]
             assert sorted(texts) == sorted(edition.texts())
+            figures = await self._library.figures(edition.identity)
+            assert figures == (len(edition.documents), len(texts))
             if edition is serving:
                 await self._compare_found(edition)
 

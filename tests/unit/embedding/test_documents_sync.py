@@ -376,12 +376,17 @@ async def test_a_collection_that_is_dropped_meanwhile_stays_away(
 
 
 async def test_what_cannot_be_kept_is_left_out(library: DiskLibrary, embedder: FakeChunks) -> None:
-    """A name that is there twice, half of a character."""
-    reads = [*given({"a.md": "One."}), *given({"a.md": "Two."}), *given({"b.md": "\ud800"})]
+    """A name that is there twice, half of a character, a name that no index takes."""
+    long = "n" * 1_025
+    reads = [
+        *given({"a.md": "One."}),
+        *given({"a.md": "Two.", "b.md": "\ud800", "\ud800": "", long: "", "": ""}),
+    ]
     summary = await sync(library, embedder, reads)
     assert [one.why for one in summary.failed] == [
         "is there twice; the first one counts",
-        "has a lone surrogate",
+        *2 * ["there is a lone surrogate in it"],
+        *2 * ["its name is longer than 1024 bytes, or empty"],
     ]
     assert await texts(library) == {"One."}
 

@@ -8,6 +8,9 @@ from stepwell.core.embedding import ContentDigest
 from stepwell.embedding.documents.cutting import Bounds, cut
 from stepwell.embedding.documents.sources import Given
 
+MAX_NAME_BYTES = 1_024
+"""Databases find documents by an index over their names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Compared:
@@ -37,9 +40,10 @@ def compare(given: Given, known: DocumentState | None) -> Compared:
     """Return ``given`` beside what is known of it.
 
     Raises:
-        UnicodeEncodeError: Its name or text has a lone surrogate, which no store can keep.
+        ValueError: It cannot be kept: its name is too long, or there is a lone surrogate in it.
     """
-    given.name.encode()
+    if not 0 < len(given.name.encode()) <= MAX_NAME_BYTES:
+        raise ValueError(f"its name is longer than {MAX_NAME_BYTES} bytes, or empty")
     return Compared(given, _digest(given.text), known)
 
 

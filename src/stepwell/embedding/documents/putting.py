@@ -1,6 +1,6 @@
 """Putting documents into an edition, each by a transaction of its own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -48,9 +48,14 @@ class Putting:
     """Puts documents into one edition, and takes them out. For one run."""
 
     def __init__(
-        self, library: Library, embedder: ChunkEmbedder, bounds: Bounds, edition: Edition
+        self,
+        library: Library,
+        embedder: ChunkEmbedder,
+        bounds: Bounds,
+        edition: Edition,
+        on_progress: Callable[[Summary], None],
     ) -> None:
-        """Do nothing yet."""
+        """Do nothing yet; ``on_progress`` is called after each call of the embedder."""
         self.summary = Summary()
         self.left: list[KnownChunk] = []
         """Texts that no document of the edition has any more."""
@@ -58,6 +63,7 @@ class Putting:
         self._embedder = embedder
         self._bounds = bounds
         self._edition = edition
+        self._on_progress = on_progress
         self._failures = 0
 
     async def put(self, documents: Sequence[Compared]) -> None:
@@ -155,6 +161,7 @@ class Putting:
         found = await self._embedder.embed([chunk.text for chunk in chunks])
         self.summary.embedded += len(chunks) - found.known
         self.summary.from_cache += found.known
+        self._on_progress(self.summary)
         return dict(zip((chunk.digest for chunk in chunks), found.vectors, strict=True))
 
     def _fail(self, cut: _Cut, error: EmbeddingError) -> None:

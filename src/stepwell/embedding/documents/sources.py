@@ -5,7 +5,7 @@ All functions block, on files; they are generators, so that a source of any size
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,6 +127,18 @@ def read_lines(path: Path) -> Iterator[Read]:
                 yield _read_line(line, f"line {number}", changed_at)
 
 
+def read_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Read]:
+    """Yield the documents of a program's own objects, as `read_lines` has them.
+
+    One that cannot be used is `Unread`; by default ``updated_at`` is 0.
+    """
+    for number, row in enumerate(rows, start=1):
+        try:
+            yield _given(msgspec.convert(row, _Line), 0.0)
+        except (msgspec.ValidationError, orjson.JSONEncodeError) as error:
+            yield Unread("", f"document {number}: {error}")
+
+
 def _lines(file: BinaryIO) -> Iterator[bytes]:
     """Yield lines; of one that is too long, only so much that it is found to be."""
     while line := file.readline(MAX_DOCUMENT_BYTES + 1):
@@ -149,9 +161,12 @@ def _read_line(line: bytes, place: str, changed_at: float) -> Read:
     if len(line) > MAX_DOCUMENT_BYTES:
         return Unread("", f"{place} is longer than {MAX_DOCUMENT_BYTES} bytes")
     try:
-        row = _decode(line)
+        return _given(_decode(line), changed_at)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Unread("", f"{place}: {error}")
+
+
+def _given(row: _Line, changed_at: float) -> Given:
     metadata = orjson.dumps(row.metadata or {}, option=orjson.OPT_SORT_KEYS).decode()
     return Given(row.id, row.text, metadata, _seconds(row.updated_at, changed_at))
 

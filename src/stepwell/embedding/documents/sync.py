@@ -11,23 +11,28 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from stepwell.core.clock import Clock
-from stepwell.core.documents import CollectionState, DocumentState, Edition, Library, Recipe
+from stepwell.core.documents import (
+    CollectionState,
+    DocumentState,
+    Edition,
+    Library,
+    Recipe,
+)
 from stepwell.core.embedding import ContentDigest
-from stepwell.core.errors import ConfigError, StoreError
+from stepwell.core.errors import ConfigError
 from stepwell.embedding.documents.comparing import Compared, compare, cut_document
 from stepwell.embedding.documents.cutting import Bounds
+from stepwell.embedding.documents.forgetting import forget_unused
 from stepwell.embedding.documents.putting import Putting
 from stepwell.embedding.documents.sources import Given, Read, Unread
 from stepwell.embedding.documents.summary import Summary
-from stepwell.embedding.documents.vectors import ChunkEmbedder, with_parts
+from stepwell.embedding.documents.vectors import ChunkEmbedder
 
 READ_AT_ONCE = 32
 """Documents read and put in together, so that small ones share calls of the embedder."""
 
 READ_CHARACTERS = 4 << 20
 """No more are read once their texts come to this."""
-
-FORGOTTEN_AT_ONCE = 1_000
 
 Begin = Callable[[], Iterator[Read]]
 """Begins to read a source. It and its iterator block, and are called in threads."""
@@ -55,7 +60,7 @@ class Sync:
             embedder: Of the chunks.
             clock: Measures how long it takes.
             bounds: How large a chunk is.
-            on_progress: Called after each batch of documents.
+            on_progress: Called after each batch of documents, and each call of the embedder.
         """
         self._library = library
         self._embedder = embedder
@@ -88,7 +93,7 @@ class Sync:
         """
         started = self._clock.monotonic()
         state, edition = await self._library.edition(name, self.recipe)
-        putting = Putting(self._library, self._embedder, self._bounds, edition)
+        putting = Putting(self._library, self._embedder, self._bounds, edition, self._on_progress)
         summary = putting.summary
         seen = _Seen(await self._known(edition))
         async for batch in _batches(begin):
@@ -104,7 +109,8 @@ class Sync:
         for document, known in gone.items():
             await putting.remove(document, known)
         await self._cut_over(state, edition, putting)
-        await self._forget(putting)
+        forget = self._embedder.forget
+        summary.unforgotten = await forget_unused(self._library, putting.left, forget)
         summary.seconds = self._clock.monotonic() - started
         return summary
 
@@ -161,17 +167,6 @@ class Sync:
             putting.left += [chunk async for chunk in self._library.chunks(old)]
         await self._library.serve(state.collection, edition)
 
-    async def _forget(self, putting: Putting) -> None:
-        """Forget texts that no document of any collection has any more."""
-        for start in range(0, len(putting.left), FORGOTTEN_AT_ONCE):
-            left = dict(putting.left[start : start + FORGOTTEN_AT_ONCE])
-            used = await self._library.used([*left])
-            texts = [text for digest, text in left.items() if digest not in used]
-            try:
-                await self._embedder.forget([*with_parts(texts)])
-            except StoreError:
-                putting.summary.unforgotten += len(texts)
-
 
 class _Seen:
     """What was known before a run, and what of it was seen."""
@@ -194,7 +189,9 @@ class _Seen:
                     try:
                         found.append(compare(read, self._known.get(name)))
                     except UnicodeEncodeError:
-                        summary.failed.append(Unread(name, "has a lone surrogate"))
+                        summary.failed.append(Unread(name, "there is a lone surrogate in it"))
+                    except ValueError as error:
+                        summary.failed.append(Unread(name, str(error)))
         return found
 
     def gone(self, unread: Sequence[Unread]) -> dict[str, DocumentState]:

@@ -14,6 +14,7 @@ from stepwell.core.documents import (
     Document,
     DocumentState,
     Edition,
+    EditionFigures,
     Epoch,
     KnownChunk,
     Recipe,
@@ -53,6 +54,17 @@ def document(connection: sqlite3.Connection, edition: Edition, name: str) -> Doc
         (edition, name),
     ).fetchone()
     return None if row is None else _document_state(*row)
+
+
+def figures(connection: sqlite3.Connection, edition: Edition) -> EditionFigures:
+    """As `Library.figures`."""
+    require(connection, edition)
+    counts = connection.execute(
+        "SELECT (SELECT count(*) FROM documents WHERE edition = ?1),"
+        " (SELECT count(*) FROM passages WHERE edition = ?1)",
+        (edition,),
+    )
+    return EditionFigures(*counts.fetchone())
 
 
 def documents_after(

@@ -13,6 +13,7 @@ from stepwell.core.documents import (
     Document,
     DocumentState,
     Edition,
+    EditionFigures,
     Epoch,
     KnownChunk,
     Passage,
@@ -167,6 +168,10 @@ class DiskLibrary:
     async def document(self, edition: Edition, name: str) -> DocumentState | None:
         """As `Library.document`."""
         return await self._read(partial(changes.document, edition=edition, name=name))
+
+    async def figures(self, edition: Edition) -> EditionFigures:
+        """As `Library.figures`."""
+        return await self._read(partial(changes.figures, edition=edition))
 
     async def chunks(self, edition: Edition) -> AsyncIterator[KnownChunk]:
         """As `Library.chunks`."""

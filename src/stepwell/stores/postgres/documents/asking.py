@@ -10,6 +10,7 @@ from stepwell.core.documents import (
     CollectionState,
     DocumentState,
     Edition,
+    EditionFigures,
     Epoch,
     KnownChunk,
     Passage,
@@ -70,6 +71,17 @@ async def document(
         name.encode(),
     )
     return None if row is None else _document_state(*row)
+
+
+async def figures(
+    connection: Connection, schema: DocumentSchema, edition: Edition
+) -> EditionFigures:
+    """As `Library.figures`. Counts rows."""
+    counts = await connection.fetchrow(
+        f"SELECT (SELECT count(*) FROM {schema.documents(edition)}),"
+        f" (SELECT count(*) FROM {schema.passages(edition)})"
+    )
+    return EditionFigures(*counts)
 
 
 async def documents_after(

@@ -12,6 +12,7 @@ from stepwell.core.documents import (
     Document,
     DocumentState,
     Edition,
+    EditionFigures,
     Epoch,
     KnownChunk,
     Passage,
@@ -101,6 +102,10 @@ class PostgresLibrary:
         """As `Library.document`."""
         work = partial(asking.document, edition=edition, name=name)
         return await self._of(edition, self._changing, work)
+
+    async def figures(self, edition: Edition) -> EditionFigures:
+        """As `Library.figures`. Counts rows."""
+        return await self._of(edition, self._changing, partial(asking.figures, edition=edition))
 
     async def chunks(self, edition: Edition) -> AsyncIterator[KnownChunk]:
         """As `Library.chunks`."""

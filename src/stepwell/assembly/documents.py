@@ -1,0 +1,139 @@
+"""Opens what documents need: a library, an embedder of chunks and questions, a cache of vectors.
+
+Needs the extra ``embedding``.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from stepwell.assembly.embedder import recipe_of, threads_of, wants_semantic
+from stepwell.assembly.embedding import Places, open_places
+from stepwell.assembly.environment import cache_dir
+from stepwell.assembly.extras import extra_for
+from stepwell.assembly.part_watch import PartWatch
+from stepwell.assembly.settings import Postgres, Redis, Settings
+from stepwell.core.clock import Clock
+from stepwell.core.documents import Library
+from stepwell.core.embedding_events import EmbeddingEvent
+from stepwell.core.errors import ConfigError
+from stepwell.core.events import Event
+from stepwell.core.vectors import Embedder
+from stepwell.embedding.cache.cache import Bounds, EmbeddingCache
+from stepwell.stores.disk.documents.library import DiskLibrary
+
+if TYPE_CHECKING:
+    from stepwell.stores.postgres.documents.library import PostgresLibrary
+
+PART = "documents.postgres"
+
+
+class Sink(Protocol):
+    """Where events go, those of vectors too. Must not raise and must not block."""
+
+    def emit(self, event: Event | EmbeddingEvent) -> None:
+        """Take one event."""
+        ...
+
+
+PATIENCE_SECONDS = 60.0
+"""What an endpoint may take for a call: nobody waits for an answer while documents are embedded."""
+
+
+async def open_library(
+    settings: Settings, data_dir: Path | None, *, clock: Clock, events: Sink
+) -> Library:
+    """Open the library of ``[stores.postgres]``, if that has a URL, else of the data directory.
+
+    PostgreSQL may be away: then every call fails until it is there.
+
+    Raises:
+        ConfigError: A setting cannot be used, or there is neither.
+        StoreUnavailable: The directory cannot be used.
+        StoreFull: It has no space.
+    """
+    table = settings.stores.postgres
+    if table.url is not None:
+        with extra_for("stores.postgres.url is set", "postgres"):
+            from stepwell.assembly.postgres import make_postgres_library  # noqa: PLC0415
+        watch = PartWatch(PART, clock=clock, events=events)
+        return await _started(make_postgres_library(table, table.url, on_change=watch.note))
+    if data_dir is None:
+        raise ConfigError("there is no place for documents: name a data directory, or PostgreSQL.")
+    return await DiskLibrary.open(data_dir, clock=clock, events=events)
+
+
+async def _started(library: "PostgresLibrary") -> "PostgresLibrary":
+    try:
+        await library.start()
+    except BaseException:
+        await library.aclose()
+        raise
+    return library
+
+
+async def open_embedding_cache(
+    settings: Settings, data_dir: Path | None, *, clock: Clock, events: Sink
+) -> EmbeddingCache:
+    """Open the cache of vectors that ``[embedding]`` and ``[stores]`` mean.
+
+    Raises:
+        ConfigError: A setting cannot be used.
+        StoreUnavailable: The data directory cannot be used.
+        StoreFull: It has no space.
+    """
+    places = await open_places(_places(settings, data_dir), clock=clock, events=events)
+    table = settings.embedding
+    bounds = Bounds(
+        memory_bytes=table.memory_bytes,
+        memory_seconds=table.memory_seconds,
+        max_versions=table.max_versions,
+        canary_seconds=table.canary_seconds or None,
+        keep_texts=table.keep_texts,
+    )
+    return EmbeddingCache(events, stores=places.stores, bounds=bounds, clock=clock)
+
+
+def make_document_embedder(settings: Settings) -> Embedder:
+    """Return the embedder of chunks and of questions about them, in this process; blocks.
+
+    A bundled one reads longer texts here than questions are: its vectors are others than those of
+    the semantic layer. Loading it takes half a second, and five seconds the first time. For an
+    endpoint, call it on the event loop that uses it.
+
+    Raises:
+        ConfigError: Its packages are not installed, or it cannot be opened.
+    """
+    table = settings.semantic
+    if table.embedder in {"auto", "off"}:
+        # That documents are to be embedded was said by who calls.
+        table = msgspec.structs.replace(table, embedder="multilingual")
+    settings = msgspec.structs.replace(settings, semantic=table)
+    wants_semantic(settings)
+    recipe = recipe_of(settings)
+    if recipe is None:
+        from stepwell.assembly.semantic import make_embedder  # noqa: PLC0415  (an extra)
+
+        return make_embedder(msgspec.structs.replace(table, timeout_seconds=PATIENCE_SECONDS), None)
+    from stepwell.embedding.in_process import InProcessEmbedder  # noqa: PLC0415  (an extra)
+    from stepwell.embedding.opening import open_encoder  # noqa: PLC0415
+    from stepwell.embedding.recipes import facts, for_documents  # noqa: PLC0415
+
+    models, recipe = cache_dir() / "models", for_documents(recipe)
+    try:
+        encoder = open_encoder(recipe, models)
+    except OSError as error:
+        raise ConfigError(f"{models} cannot be used: {error.strerror}.") from error
+    return InProcessEmbedder(encoder, facts(recipe), threads=threads_of(table))
+
+
+def _places(settings: Settings, data_dir: Path | None) -> Places:
+    table, stores = settings.embedding, settings.stores
+    return Places(
+        data_dir,
+        redis=stores.redis if table.redis else Redis(),
+        postgres=stores.postgres if table.postgres else Postgres(),
+        disk_bytes=table.disk_bytes,
+        ttl_seconds=table.ttl_seconds,
+    )

@@ -1,0 +1,275 @@
+"""Documents in a program: put in, kept in step, searched by meaning. Needs numpy."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from stepwell.assembly.documents import (
+    Sink,
+    make_document_embedder,
+    open_embedding_cache,
+    open_library,
+)
+from stepwell.assembly.settings import Settings, parse_settings
+from stepwell.client.given import settings_of
+from stepwell.core.clock import SystemClock
+from stepwell.core.documents import CollectionState, EditionFigures, Library, Passage
+from stepwell.core.embedding_events import EmbeddingEvent
+from stepwell.core.errors import ConfigError, RequestError
+from stepwell.core.events import Event
+from stepwell.embedding.cache.cache import EmbeddingCache
+from stepwell.embedding.documents.cached import CachedChunks
+from stepwell.embedding.documents.forgetting import drop_collection
+from stepwell.embedding.documents.sources import Read, read_rows, read_source
+from stepwell.embedding.documents.summary import Summary
+from stepwell.embedding.documents.sync import Sync
+
+MAX_NAME_CHARACTERS = 200
+
+Source = Path | str | Iterable[Mapping[str, Any]]
+"""A directory of text files, a ``.jsonl`` file, or the objects that its lines would hold."""
+
+
+class Documents:
+    """Collections of documents, in a data directory or in PostgreSQL.
+
+    ::
+
+        async with stepwell.Documents(data_dir="data") as documents:
+            await documents.sync("manual", "docs/")
+            for passage in await documents.search("manual", "How do I get a refund?"):
+                print(passage.document, passage.text)
+
+    Async; safe for many tasks on one event loop, not across threads. The embedder is loaded when
+    it is first needed, in this process, if it is a bundled one.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | Mapping[str, Any] | Path | str | None = None,
+        *,
+        data_dir: Path | str | None = None,
+        redis: str | None = None,
+        postgres: str | None = None,
+        events: Sink | None = None,
+    ) -> None:
+        """Describe them; nothing happens before they are entered.
+
+        Args:
+            settings: As the settings file has them: parsed, as plain tables, or the file.
+                ``[semantic]`` says what embeds, ``[stores]`` and ``[embedding]`` where vectors
+                are kept.
+            data_dir: Where documents and vectors are, unless in PostgreSQL.
+            redis: URL of a Redis that holds vectors besides; instead of the settings'.
+            postgres: URL of the PostgreSQL that has documents and vectors; instead of the
+                settings'.
+            events: Hears what fails without anybody's call failing.
+
+        Raises:
+            ConfigError: A setting is wrong.
+        """
+        self._settings = _with_servers(settings_of(settings), redis, postgres)
+        self._data_dir = None if data_dir is None else Path(data_dir)
+        self._events: Sink = events or _Silence()
+        self._clock = SystemClock()
+        self._stack = AsyncExitStack()
+        self._library: Library | None = None
+        self._cache: EmbeddingCache | None = None
+        self._chunks: CachedChunks | None = None
+
+    async def __aenter__(self) -> Self:
+        """Open the library.
+
+        Raises:
+            ConfigError: A setting cannot be used, or there is no place for documents.
+            StoreUnavailable: The data directory cannot be used.
+        """
+        library = await open_library(
+            self._settings, self._data_dir, clock=self._clock, events=self._events
+        )
+        self._stack.push_async_callback(library.aclose)
+        self._library = library
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Write what is pending and close everything."""
+        self._library = self._cache = self._chunks = None
+        await self._stack.aclose()
+
+    async def sync(
+        self,
+        collection: str,
+        source: Source,
+        *,
+        allow_empty: bool = False,
+        on_progress: Callable[[Summary], None] = lambda _: None,
+    ) -> Summary:
+        """Bring a collection in step with ``source``; it is made if need be.
+
+        Only chunks that are new are embedded. What is not in the source any more is taken out.
+        May be cancelled: what was done stays, and the next run does the rest.
+
+        Args:
+            collection: Its name.
+            source: Where the documents are.
+            allow_empty: Take out everything if there is nothing in the source.
+            on_progress: Called now and then with what was done so far.
+
+        Raises:
+            ConfigError: There is no such source; it is empty, and the collection is not; or there
+                is no embedder.
+            EmbeddingError: Documents cannot be embedded, several in a row.
+            StoreError: The library failed; `EditionGone` if the collection was dropped meanwhile.
+        """
+        run = await self._sync(on_progress)
+        return await run.run(
+            _checked_name(collection), partial(_read, source), allow_empty=allow_empty
+        )
+
+    async def foresee(self, collection: str, source: Source) -> Summary:
+        """Return what `sync` would do; changes nothing. Raises as `sync`."""
+        run = await self._sync(lambda _: None)
+        return await run.foresee(_checked_name(collection), partial(_read, source))
+
+    async def search(self, collection: str, question: str, *, top: int = 5) -> Sequence[Passage]:
+        """Return the passages nearest to ``question`` in meaning, nearest first.
+
+        Raises:
+            ConfigError: There is no such collection, or it was embedded by another model.
+            RequestError: There is nothing in the question that could be embedded.
+            EmbeddingError: It could not be embedded.
+            StoreError: The library failed.
+        """
+        if top < 1:
+            raise RequestError(f"top is {top}; allowed: 1 or more.", param="top")
+        state = await self.collection(collection)
+        if state.serving is None or state.recipe is None:
+            return []
+        chunks = await self._opened_chunks()
+        if state.recipe.kind != chunks.kind:
+            raise ConfigError(
+                f"The collection {collection!r} was embedded by {state.recipe.kind.model!r}, and"
+                f" the settings mean {chunks.kind.model!r}: use those it was made with, or sync it."
+            )
+        (vector,) = (await chunks.embed([question])).vectors
+        if vector is None:
+            raise RequestError("There are no words in the question that can be embedded.")
+        return await self._entered().nearest(state.serving, vector, top)
+
+    async def collections(self) -> Sequence[CollectionState]:
+        """Return all collections by name. Raises `StoreError`."""
+        return await self._entered().collections()
+
+    async def collection(self, name: str) -> CollectionState:
+        """Return a collection.
+
+        Raises:
+            ConfigError: There is none of that name.
+            StoreError: The library failed.
+        """
+        state = await self._entered().collection(name)
+        if state is None:
+            known = ", ".join(state.name for state in await self.collections())
+            raise ConfigError(f"There is no collection {name!r}; there are: {known or 'none'}.")
+        return state
+
+    async def figures(self, state: CollectionState) -> EditionFigures:
+        """Return how much of a collection is searched. Raises `StoreError`."""
+        if state.serving is None:
+            return EditionFigures(0, 0)
+        return await self._entered().figures(state.serving)
+
+    async def rename(self, name: str, new: str) -> None:
+        """Call a collection otherwise; runs that fill it go on.
+
+        Raises:
+            ConfigError: There is none of that name, or one of the new name.
+            StoreError: The library failed.
+        """
+        state = await self.collection(name)
+        if not await self._entered().rename(state.collection, _checked_name(new)):
+            raise ConfigError(f"There is a collection {new!r} already.")
+
+    async def drop(self, name: str) -> int:
+        """Remove a collection and all that is in it.
+
+        The vectors of its texts that no other collection has are forgotten, too.
+
+        Returns:
+            Of how many texts the cache may know the vectors all the same, since it failed.
+
+        Raises:
+            ConfigError: There is none of that name.
+            StoreError: The library failed.
+        """
+        state = await self.collection(name)
+        cache = await self._opened_cache()
+
+        async def forget(texts: Sequence[str]) -> None:
+            if state.recipe is not None:
+                await cache.delete(state.recipe.kind, texts)
+
+        return await drop_collection(self._entered(), state, forget)
+
+    async def _sync(self, on_progress: Callable[[Summary], None]) -> Sync:
+        chunks = await self._opened_chunks()
+        return Sync(self._entered(), chunks, clock=self._clock, on_progress=on_progress)
+
+    async def _opened_chunks(self) -> CachedChunks:
+        if self._chunks is None:
+            cache = await self._opened_cache()
+            embedder = make_document_embedder(self._settings)
+            self._stack.push_async_callback(embedder.aclose)
+            self._chunks = CachedChunks(embedder, cache)
+        return self._chunks
+
+    async def _opened_cache(self) -> EmbeddingCache:
+        if self._cache is None:
+            self._cache = await open_embedding_cache(
+                self._settings, self._data_dir, clock=self._clock, events=self._events
+            )
+            self._stack.push_async_callback(self._cache.aclose)
+        return self._cache
+
+    def _entered(self) -> Library:
+        if self._library is None:
+            raise RuntimeError("Use the documents inside `async with`.")
+        return self._library
+
+
+class _Silence:
+    def emit(self, event: Event | EmbeddingEvent) -> None:
+        """Say nothing."""
+
+
+def _with_servers(settings: Settings, redis: str | None, postgres: str | None) -> Settings:
+    if redis is None and postgres is None:
+        return settings
+    tables = msgspec.to_builtins(settings)
+    for store, url in (("redis", redis), ("postgres", postgres)):
+        if url is not None:
+            tables["stores"][store]["url"] = url
+    return parse_settings(tables)
+
+
+def _read(source: Source) -> Iterator[Read]:
+    return read_source(Path(source)) if isinstance(source, Path | str) else read_rows(source)
+
+
+def _checked_name(name: str) -> str:
+    if not (0 < len(name) <= MAX_NAME_CHARACTERS and name.isprintable()):
+        raise ConfigError(
+            f"A collection is called {name[:MAX_NAME_CHARACTERS]!r}; allowed: up to"
+            f" {MAX_NAME_CHARACTERS} characters that can be printed."
+        )
+    return name
