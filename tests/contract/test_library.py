@@ -21,7 +21,7 @@ def test_disk_library(tmp_path: Path) -> None:
         directory = tmp_path / str(next(numbers))
         return await DiskLibrary.open(directory, clock=HandClock(), events=Ignored())
 
-    check_library(make, max_examples=30)
+    check_library(make, max_examples=20)
 
 
 def test_disk_library_that_keeps_no_vectors(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_disk_library_that_keeps_no_vectors(tmp_path: Path) -> None:
         directory = tmp_path / str(next(numbers))
         return await DiskLibrary.open(directory, clock=HandClock(), events=Ignored(), max_bytes=100)
 
-    check_library(make, max_examples=10)
+    check_library(make, max_examples=6)
 
 
 @pytest.fixture(scope="module")

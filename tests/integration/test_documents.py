@@ -18,7 +18,7 @@ import stepwell
 from stepwell.assembly.documents import make_document_embedder
 from stepwell.assembly.settings import Settings
 from stepwell.cli.main import main
-from stepwell.client import documents as client
+from stepwell.client import document_desk
 from stepwell.core.vectors import Embeddings, Unfit
 
 DIMENSIONS = 64
@@ -55,7 +55,7 @@ class Words:
 @pytest.fixture(autouse=True)
 def embedder(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("embedder") is None:
-        monkeypatch.setattr(client, "make_document_embedder", lambda _: Words())
+        monkeypatch.setattr(document_desk, "make_document_embedder", lambda _: Words())
     Words.embedded.clear()
 
 
@@ -210,7 +210,9 @@ def test_on_postgres(
     docs("drop", "again", "--yes")
     count = "SELECT count(*) FROM pg_tables WHERE tablename ~ 'stepwell_(documents|passages)_'"
     assert postgres.query(count) == "0"
-    texts = postgres.query("SELECT text FROM stepwell_embeddings").splitlines()
+    texts = postgres.query(
+        "SELECT convert_from(text, 'UTF8') FROM stepwell_embeddings"
+    ).splitlines()
     assert texts == ["Is shipping free?"], "what documents had is forgotten"
     assert not data.exists()
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from stepwell.assembly.embedder import recipe_of, threads_of, wants_semantic
-from stepwell.assembly.embedding import Places, open_places
+from stepwell.assembly.embedding import open_places, patient, places_of
 from stepwell.assembly.environment import cache_dir
 from stepwell.assembly.extras import extra_for
 from stepwell.assembly.part_watch import PartWatch
-from stepwell.assembly.settings import Postgres, Redis, Settings
+from stepwell.assembly.settings import Settings
 from stepwell.core.clock import Clock
 from stepwell.core.documents import Library
 from stepwell.core.embedding_events import EmbeddingEvent
@@ -74,16 +74,31 @@ async def _started(library: "PostgresLibrary") -> "PostgresLibrary":
 
 
 async def open_embedding_cache(
-    settings: Settings, data_dir: Path | None, *, clock: Clock, events: Sink
+    settings: Settings,
+    data_dir: Path | None,
+    *,
+    clock: Clock,
+    events: Sink,
+    patience_seconds: float | None = None,
 ) -> EmbeddingCache:
     """Open the cache of vectors that ``[embedding]`` and ``[stores]`` mean.
+
+    Args:
+        settings: Checked.
+        data_dir: Where vectors are, unless in PostgreSQL.
+        clock: The time.
+        events: Hears what fails.
+        patience_seconds: How long a store may take over a call; by default, as for a gateway.
 
     Raises:
         ConfigError: A setting cannot be used.
         StoreUnavailable: The data directory cannot be used.
         StoreFull: It has no space.
     """
-    places = await open_places(_places(settings, data_dir), clock=clock, events=events)
+    where = places_of(settings, data_dir)
+    if patience_seconds is not None:
+        where = patient(where, patience_seconds)
+    places = await open_places(where, clock=clock, events=events)
     table = settings.embedding
     bounds = Bounds(
         memory_bytes=table.memory_bytes,
@@ -126,14 +141,3 @@ def make_document_embedder(settings: Settings) -> Embedder:
     except OSError as error:
         raise ConfigError(f"{models} cannot be used: {error.strerror}.") from error
     return InProcessEmbedder(encoder, facts(recipe), threads=threads_of(table))
-
-
-def _places(settings: Settings, data_dir: Path | None) -> Places:
-    table, stores = settings.embedding, settings.stores
-    return Places(
-        data_dir,
-        redis=stores.redis if table.redis else Redis(),
-        postgres=stores.postgres if table.postgres else Postgres(),
-        disk_bytes=table.disk_bytes,
-        ttl_seconds=table.ttl_seconds,
-    )

@@ -1,35 +1,25 @@
-"""Documents in a program: put in, kept in step, searched by meaning. Needs numpy."""
+"""Documents in a program: put in, kept in step, searched by meaning."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from stepwell.assembly.documents import (
-    Sink,
-    make_document_embedder,
-    open_embedding_cache,
-    open_library,
-)
+from stepwell.assembly.extras import extra_for
 from stepwell.assembly.settings import Settings, parse_settings
 from stepwell.client.given import settings_of
-from stepwell.core.clock import SystemClock
-from stepwell.core.documents import CollectionState, EditionFigures, Library, Passage
 from stepwell.core.embedding_events import EmbeddingEvent
-from stepwell.core.errors import ConfigError, RequestError
 from stepwell.core.events import Event
-from stepwell.embedding.cache.cache import EmbeddingCache
-from stepwell.embedding.documents.cached import CachedChunks
-from stepwell.embedding.documents.forgetting import drop_collection
 from stepwell.embedding.documents.sources import Read, read_rows, read_source
 from stepwell.embedding.documents.summary import Summary
-from stepwell.embedding.documents.sync import Sync
 
-MAX_NAME_CHARACTERS = 200
+if TYPE_CHECKING:  # An extra brings what they need.
+    from stepwell.assembly.documents import Sink
+    from stepwell.client.document_desk import DocumentDesk
+    from stepwell.core.documents import CollectionState, EditionFigures, Passage
 
 Source = Path | str | Iterable[Mapping[str, Any]]
 """A directory of text files, a ``.jsonl`` file, or the objects that its lines would hold."""
@@ -46,7 +36,7 @@ class Documents:
                 print(passage.document, passage.text)
 
     Async; safe for many tasks on one event loop, not across threads. The embedder is loaded when
-    it is first needed, in this process, if it is a bundled one.
+    it is first needed, in this process, if it is a bundled one. Needs numpy.
     """
 
     def __init__(
@@ -56,7 +46,7 @@ class Documents:
         data_dir: Path | str | None = None,
         redis: str | None = None,
         postgres: str | None = None,
-        events: Sink | None = None,
+        events: "Sink | None" = None,
     ) -> None:
         """Describe them; nothing happens before they are entered.
 
@@ -76,11 +66,7 @@ class Documents:
         self._settings = _with_servers(settings_of(settings), redis, postgres)
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._events: Sink = events or _Silence()
-        self._clock = SystemClock()
-        self._stack = AsyncExitStack()
-        self._library: Library | None = None
-        self._cache: EmbeddingCache | None = None
-        self._chunks: CachedChunks | None = None
+        self._desk: DocumentDesk | None = None
 
     async def __aenter__(self) -> Self:
         """Open the library.
@@ -89,11 +75,9 @@ class Documents:
             ConfigError: A setting cannot be used, or there is no place for documents.
             StoreUnavailable: The data directory cannot be used.
         """
-        library = await open_library(
-            self._settings, self._data_dir, clock=self._clock, events=self._events
-        )
-        self._stack.push_async_callback(library.aclose)
-        self._library = library
+        with extra_for("stepwell.Documents is used", "embedding"):
+            from stepwell.client.document_desk import DocumentDesk  # noqa: PLC0415
+        self._desk = await DocumentDesk.open(self._settings, self._data_dir, self._events)
         return self
 
     async def __aexit__(
@@ -103,8 +87,9 @@ class Documents:
         trace: TracebackType | None,
     ) -> None:
         """Write what is pending and close everything."""
-        self._library = self._cache = self._chunks = None
-        await self._stack.aclose()
+        desk, self._desk = self._desk, None
+        if desk is not None:
+            await desk.aclose()
 
     async def sync(
         self,
@@ -131,17 +116,15 @@ class Documents:
             EmbeddingError: Documents cannot be embedded, several in a row.
             StoreError: The library failed; `EditionGone` if the collection was dropped meanwhile.
         """
-        run = await self._sync(on_progress)
-        return await run.run(
-            _checked_name(collection), partial(_read, source), allow_empty=allow_empty
+        return await self._entered().sync(
+            collection, partial(_read, source), allow_empty=allow_empty, on_progress=on_progress
         )
 
     async def foresee(self, collection: str, source: Source) -> Summary:
         """Return what `sync` would do; changes nothing. Raises as `sync`."""
-        run = await self._sync(lambda _: None)
-        return await run.foresee(_checked_name(collection), partial(_read, source))
+        return await self._entered().foresee(collection, partial(_read, source))
 
-    async def search(self, collection: str, question: str, *, top: int = 5) -> Sequence[Passage]:
+    async def search(self, collection: str, question: str, *, top: int = 5) -> "Sequence[Passage]":
         """Return the passages nearest to ``question`` in meaning, nearest first.
 
         Raises:
@@ -150,44 +133,24 @@ class Documents:
             EmbeddingError: It could not be embedded.
             StoreError: The library failed.
         """
-        if top < 1:
-            raise RequestError(f"top is {top}; allowed: 1 or more.", param="top")
-        state = await self.collection(collection)
-        if state.serving is None or state.recipe is None:
-            return []
-        chunks = await self._opened_chunks()
-        if state.recipe.kind != chunks.kind:
-            raise ConfigError(
-                f"The collection {collection!r} was embedded by {state.recipe.kind.model!r}, and"
-                f" the settings mean {chunks.kind.model!r}: use those it was made with, or sync it."
-            )
-        (vector,) = (await chunks.embed([question])).vectors
-        if vector is None:
-            raise RequestError("There are no words in the question that can be embedded.")
-        return await self._entered().nearest(state.serving, vector, top)
+        return await self._entered().search(collection, question, top)
 
-    async def collections(self) -> Sequence[CollectionState]:
+    async def collections(self) -> "Sequence[CollectionState]":
         """Return all collections by name. Raises `StoreError`."""
         return await self._entered().collections()
 
-    async def collection(self, name: str) -> CollectionState:
+    async def collection(self, name: str) -> "CollectionState":
         """Return a collection.
 
         Raises:
             ConfigError: There is none of that name.
             StoreError: The library failed.
         """
-        state = await self._entered().collection(name)
-        if state is None:
-            known = ", ".join(state.name for state in await self.collections())
-            raise ConfigError(f"There is no collection {name!r}; there are: {known or 'none'}.")
-        return state
+        return await self._entered().collection(name)
 
-    async def figures(self, state: CollectionState) -> EditionFigures:
+    async def figures(self, state: "CollectionState") -> "EditionFigures":
         """Return how much of a collection is searched. Raises `StoreError`."""
-        if state.serving is None:
-            return EditionFigures(0, 0)
-        return await self._entered().figures(state.serving)
+        return await self._entered().figures(state)
 
     async def rename(self, name: str, new: str) -> None:
         """Call a collection otherwise; runs that fill it go on.
@@ -196,9 +159,7 @@ class Documents:
             ConfigError: There is none of that name, or one of the new name.
             StoreError: The library failed.
         """
-        state = await self.collection(name)
-        if not await self._entered().rename(state.collection, _checked_name(new)):
-            raise ConfigError(f"There is a collection {new!r} already.")
+        await self._entered().rename(name, new)
 
     async def drop(self, name: str) -> int:
         """Remove a collection and all that is in it.
@@ -212,39 +173,12 @@ class Documents:
             ConfigError: There is none of that name.
             StoreError: The library failed.
         """
-        state = await self.collection(name)
-        cache = await self._opened_cache()
+        return await self._entered().drop(name)
 
-        async def forget(texts: Sequence[str]) -> None:
-            if state.recipe is not None:
-                await cache.delete(state.recipe.kind, texts)
-
-        return await drop_collection(self._entered(), state, forget)
-
-    async def _sync(self, on_progress: Callable[[Summary], None]) -> Sync:
-        chunks = await self._opened_chunks()
-        return Sync(self._entered(), chunks, clock=self._clock, on_progress=on_progress)
-
-    async def _opened_chunks(self) -> CachedChunks:
-        if self._chunks is None:
-            cache = await self._opened_cache()
-            embedder = make_document_embedder(self._settings)
-            self._stack.push_async_callback(embedder.aclose)
-            self._chunks = CachedChunks(embedder, cache)
-        return self._chunks
-
-    async def _opened_cache(self) -> EmbeddingCache:
-        if self._cache is None:
-            self._cache = await open_embedding_cache(
-                self._settings, self._data_dir, clock=self._clock, events=self._events
-            )
-            self._stack.push_async_callback(self._cache.aclose)
-        return self._cache
-
-    def _entered(self) -> Library:
-        if self._library is None:
+    def _entered(self) -> "DocumentDesk":
+        if self._desk is None:
             raise RuntimeError("Use the documents inside `async with`.")
-        return self._library
+        return self._desk
 
 
 class _Silence:
@@ -264,12 +198,3 @@ def _with_servers(settings: Settings, redis: str | None, postgres: str | None) -
 
 def _read(source: Source) -> Iterator[Read]:
     return read_source(Path(source)) if isinstance(source, Path | str) else read_rows(source)
-
-
-def _checked_name(name: str) -> str:
-    if not (0 < len(name) <= MAX_NAME_CHARACTERS and name.isprintable()):
-        raise ConfigError(
-            f"A collection is called {name[:MAX_NAME_CHARACTERS]!r}; allowed: up to"
-            f" {MAX_NAME_CHARACTERS} characters that can be printed."
-        )
-    return name
