@@ -146,7 +146,7 @@ class TestBatches:
         assert sent(upstream) == [texts]
 
     async def test_many_and_long_texts(self, start_gateway: StartGateway) -> None:
-        """Ten thousand texts, half of them twice, one of nearly a megabyte; bounded calls."""
+        """Ten thousand texts, half of them twice, one of nearly a megabyte; in bounded calls."""
         rule = {"model": "*", "max_texts": 2_000}
         async with start_gateway(embedding={**QUIET, "models": [rule]}) as gateway:
             texts = [f"text {number % 5_000}" for number in range(9_999)] + ["x" * 900_000]

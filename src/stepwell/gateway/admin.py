@@ -58,6 +58,17 @@ class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Remove the entry too."""
 
 
+class EmbeddingsDeletion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``POST /admin/embeddings/delete``."""
+
+    texts: Annotated[list[str], msgspec.Meta(min_length=1)]
+    """As they were embedded, character by character."""
+    namespace: str | None = None
+    """Whose, as in the log's ``tenant``; everybody's by default (``embedding.share``)."""
+    model: Annotated[str, msgspec.Meta(min_length=1)] = "*"
+    """Pattern of the models' names."""
+
+
 class Admin:
     """The ``/admin`` routes."""
 
@@ -135,6 +146,21 @@ class Admin:
         warmed = await self._warming.warm(_converted(body, SystemPrompt))
         return Response(msgspec.json.encode(warmed), media_type="application/json")
 
+    async def delete_embeddings(self, request: Request) -> Response:
+        """Delete the vectors of some texts, of all models or some, in all tiers."""
+        asked = await self._read(request, EmbeddingsDeletion, max_bytes=self._parts.max_body_bytes)
+        if self._parts.embeddings is None:
+            raise RequestError("No vectors are kept.", status=404, code="embedding_off")
+        owner = None
+        if asked.namespace is not None:
+            owner = Namespace(from_hex("namespace", asked.namespace, len(EVERYONE)))
+        eraser = self._parts.embeddings.eraser
+        try:
+            erased = await eraser.erase(asked.texts, owner, model=asked.model)
+        except StoreError as error:
+            return _unavailable(error)
+        return JSONResponse({"deleted": erased.vectors, "versions": erased.versions})
+
     async def feedback(self, request: Request) -> Response:
         """Take what somebody says of an answer that was given to other words."""
         asked = await self._read(request, Judged)
@@ -151,8 +177,10 @@ class Admin:
             return _unavailable(error)
         return JSONResponse({"key": hit.key.hex(), "verdict": verdict, "found": found})
 
-    async def _read(self, request: Request, kind: type[_T]) -> _T:
-        body = await self._body(request, max_bytes=MAX_BODY_BYTES)
+    async def _read(
+        self, request: Request, kind: type[_T], *, max_bytes: int = MAX_BODY_BYTES
+    ) -> _T:
+        body = await self._body(request, max_bytes=max_bytes)
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -62,6 +62,7 @@ class Gateway:
                     Route("/admin/stats", admin.stats, methods=["GET"]),
                     Route("/admin/invalidate", admin.invalidate, methods=["POST"]),
                     Route("/admin/feedback", admin.feedback, methods=["POST"]),
+                    Route("/admin/embeddings/delete", admin.delete_embeddings, methods=["POST"]),
                     Route("/admin/replicas", admin.replicas, methods=["GET"]),
                     Route("/admin/replicas", admin.move_replica, methods=["POST"]),
                     Route("/admin/warm", admin.warm, methods=["POST"]),

@@ -7,7 +7,7 @@ import msgspec
 from stepwell.core.events import Result
 from stepwell.core.judgement import Verdict
 from stepwell.core.names import Endpoint
-from stepwell.gateway.admin import Judged, SourceMove
+from stepwell.gateway.admin import EmbeddingsDeletion, Judged, SourceMove
 from stepwell.gateway.replicas import ReplicaMove, ReplicaReports
 from stepwell.gateway.request_schemas import EMBEDDINGS_SCHEMA, REQUEST_SCHEMAS, Schema
 from stepwell.gateway.selection import Invalidation
@@ -40,10 +40,9 @@ _REFUSALS = {
     400: "The request is wrong in itself, or not HTTP.",
     401: "The API key is not one of the gateway's (auth.mode = keys).",
     403: "The admin routes are for loopback only; set server.admin_token_env.",
-    404: "No upstream serves the model; or there is no such replica, or no semantic layer.",
+    404: "No upstream serves the model; or there is no such replica, or no such part.",
     408: "The request did not arrive within server.request_timeout_seconds.",
-    413: "The body is larger than allowed: server.max_body_bytes; of other admin routes"
-    " than /admin/warm, 64 KiB.",
+    413: "The body is larger than allowed: server.max_body_bytes; of most admin routes, 64 KiB.",
     415: "The body must be declared as JSON.",
     431: "The header fields are too long.",
     502: "The model server cannot be reached, or its answer broke off.",
@@ -116,6 +115,8 @@ _REPLY_FIELDS: Schema = {
     },
 }
 
+_OF_VECTORS = ("Cache-Status", "X-Cache", "X-Stepwell-Bypass")
+
 _SUMMARIES = {
     Endpoint.CHAT: "Answer a conversation",
     Endpoint.COMPLETIONS: "Continue a text",
@@ -124,7 +125,7 @@ _SUMMARIES = {
 
 
 _SCHEMAS = (
-    *(Invalidation, Judged, ReplicaMove, ReplicaReports),
+    *(EmbeddingsDeletion, Invalidation, Judged, ReplicaMove, ReplicaReports),
     *(SourceMove, Statement, SystemPrompt, WarmedNow),
 )
 
@@ -207,15 +208,31 @@ def _passed_on() -> Schema:
                 "responses": _responses(answered, 401, 404, 502, 504, upstream=True),
             }
         },
-        "/v1/embeddings": {
-            "post": {
-                **common,
-                "operationId": "embeddings",
-                "summary": "Embed texts; not cached",
-                "requestBody": _json_body(EMBEDDINGS_SCHEMA),
-                "responses": _responses(answered, 401, 404, 413, 502, 504, upstream=True),
+        "/v1/embeddings": {"post": _embeddings()},
+    }
+
+
+def _embeddings() -> Schema:
+    answered = {
+        "description": "Vectors, each from the cache or the model server. The fields are there"
+        " where vectors are kept ([embedding]).",
+        "headers": {name: {**_REPLY_FIELDS[name], "required": False} for name in _OF_VECTORS},
+        "content": _ANY_JSON,
+    }
+    return {
+        "operationId": "embeddings",
+        "summary": "Embed texts",
+        "security": _FOR_CALLERS,
+        "parameters": [
+            {
+                "name": "Cache-Control",
+                "in": "header",
+                "description": "no-cache, no-store, only-if-cached. Vectors have no age.",
+                "schema": {"type": "string"},
             }
-        },
+        ],
+        "requestBody": _json_body(EMBEDDINGS_SCHEMA),
+        "responses": _responses(answered, 401, 404, 413, 502, 504, upstream=True),
     }
 
 
@@ -254,6 +271,7 @@ def _admin() -> Schema:
     counted = _object(matched={"type": "integer"}, removed={"type": "integer"})
     obeyed = _object(obeyed={"const": True})
     moved = _object(moved={"type": "boolean"})
+    deleted = _object(deleted={"type": "integer"}, versions={"type": "integer"})
     judged = _object(
         key={"type": "string"}, verdict={"enum": list(Verdict)}, found={"type": "boolean"}
     )
@@ -278,6 +296,12 @@ def _admin() -> Schema:
             }
         },
         **_admin_replicas(moved),
+        "/admin/embeddings/delete": {
+            "post": {
+                **_operation("delete_embeddings", "Delete vectors", deleted, 404, 413, 415, 503),
+                "requestBody": _json_body(_ref("EmbeddingsDeletion")),
+            }
+        },
         "/admin/sources": {
             "post": {
                 **_operation("move_source", "Set a source's value", moved, 413, 415, 503),

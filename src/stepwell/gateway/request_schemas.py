@@ -8,6 +8,7 @@ from typing import Any
 
 from stepwell.core.names import Endpoint
 from stepwell.pipeline.intake import MAX_MODEL_CHARACTERS
+from stepwell.wire.embeddings import MAX_DIMENSIONS, MAX_TOKEN
 from stepwell.wire.markers import MAX_NAME_CHARACTERS
 
 Schema = dict[str, Any]
@@ -185,8 +186,31 @@ REQUEST_SCHEMAS: dict[Endpoint, Schema] = {
     },
 }
 
+_TOKEN: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_TOKEN}
+_TOKENS: Schema = {"type": "array", "items": _TOKEN}
+
 EMBEDDINGS_SCHEMA: Schema = {
     "type": "object",
-    "properties": {"model": {"type": "string", "description": _MODEL["description"]}},
+    "properties": {
+        "model": _MODEL,
+        "input": {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1},
+                {**_TOKENS, "minItems": 1},
+                {"type": "array", "items": _TOKENS, "minItems": 1},
+                {"type": "array", "contains": _ANY_OBJECT},
+                {"type": ["object", "null"]},
+            ],
+            "description": "A text, texts, tokens, or lists of tokens; at most"
+            " embedding.max_inputs. What holds objects is sent on, and not kept.",
+        },
+        "encoding_format": {
+            **_STRING,
+            "description": "float or base64; with any other the request is sent on.",
+        },
+        "dimensions": {**_INTEGER, "minimum": 1, "maximum": MAX_DIMENSIONS},
+        "cache": _CACHE,
+    },
     "required": ["model"],
 }

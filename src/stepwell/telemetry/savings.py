@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 import orjson
 
+from stepwell.core.embedding_events import Source
 from stepwell.core.events import Result
 from stepwell.telemetry import catalogue
 from stepwell.telemetry.catalogue import Metric
+from stepwell.telemetry.embedding_counts import LAYER
 from stepwell.telemetry.meters import SAVING_RESULTS
 from stepwell.telemetry.precision import JudgedLine, judged_lines
 from stepwell.telemetry.series import Series, Values
@@ -41,6 +43,21 @@ class PrefixLine:
     """Of answers that do not say."""
     cached_share: float | None
     """Of the tokens of which it says; ``None`` where it never does."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingsLine:
+    """What became of texts whose vectors were asked for; equal texts of a request count once."""
+
+    texts: int
+    known: int
+    """Their vectors were kept."""
+    shared: int
+    """Another's call at the same time made them."""
+    computed: int
+    tokens_saved: int
+    money_saved: dict[str, float]
+    """By currency; empty where no price table was set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +111,8 @@ class Statement:
     """What is known of answers to other words, by class and way of judging."""
     prefixes: tuple[PrefixLine, ...]
     """What upstreams say of their prefix caches, by prompt tokens."""
+    embeddings: EmbeddingsLine | None = None
+    """Texts embedded; ``None``: there were none."""
 
 
 def draw_up(values: Values, since: float | None = None) -> Statement:
@@ -116,6 +135,7 @@ def draw_up(values: Values, since: float | None = None) -> Statement:
         classes=_classes(books),
         judged=judged_lines(values),
         prefixes=_prefixes(books),
+        embeddings=_embeddings(books),
     )
 
 
@@ -190,6 +210,26 @@ def _layers(books: _Books) -> tuple[LayerLine, ...]:
         for layer in books.grouped(catalogue.REQUESTS, "layer")
     )
     return tuple(sorted((line for line in lines if line.answers), key=lambda line: -line.answers))
+
+
+def _embeddings(books: _Books) -> EmbeddingsLine | None:
+    by_source = {
+        source: int(texts)
+        for source, texts in books.grouped(catalogue.EMBEDDING_TEXTS, "source").items()
+    }
+    texts = sum(by_source.values())
+    if not texts:
+        return None
+    shared = by_source.get(Source.SHARED, 0)
+    computed = by_source.get(Source.ORIGIN, 0)
+    return EmbeddingsLine(
+        texts=texts,
+        known=texts - shared - computed,
+        shared=shared,
+        computed=computed,
+        tokens_saved=int(books.sum(catalogue.SAVED_TOKENS, layer=LAYER)),
+        money_saved=books.grouped(catalogue.SAVED_MONEY, "currency", layer=LAYER),
+    )
 
 
 def _prefixes(books: _Books) -> tuple[PrefixLine, ...]:

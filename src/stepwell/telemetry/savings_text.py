@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from stepwell.telemetry.savings import Statement
+from stepwell.telemetry.savings import EmbeddingsLine, Statement
 from stepwell.telemetry.tables import share, table
 
 _INDENT = "  "
@@ -19,6 +19,8 @@ def render_statement(statement: Statement) -> str:
         blocks.append(table(_classes(statement)))
     if any(line.cached_share is not None for line in statement.prefixes):
         blocks.append(table(_prefixes(statement)))
+    if statement.embeddings is not None:
+        blocks.append(table(_embeddings(statement.embeddings)))
     if statement.judged:
         blocks.append(table(_judged(statement)))
     notes = _notes(statement)
@@ -105,6 +107,19 @@ def _prefixes(statement: Statement) -> list[list[str]]:
         for line in statement.prefixes
     ]
     return rows
+
+
+def _embeddings(line: EmbeddingsLine) -> list[list[str]]:
+    return [
+        ["texts embedded", "known", "another's call", "computed", "tokens saved"],
+        [
+            _count(line.texts),
+            f"{_count(line.known)} ({share(line.known / line.texts)})",
+            _count(line.shared),
+            _count(line.computed),
+            _count(line.tokens_saved),
+        ],
+    ]
 
 
 def _judged(statement: Statement) -> list[list[str]]:
