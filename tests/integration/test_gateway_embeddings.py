@@ -9,9 +9,10 @@ from typing import Any
 
 import openai
 import pytest
-from support.gateway import Answer, Gateway, StartGateway
+from support.gateway import SECRET, Answer, Gateway, StartGateway
 from support.metrics import total
 
+from stepwell.keys.namespace import Tenant
 from stepwell.testing.fake_embeddings import tokens_of, vector_of
 from stepwell.testing.fake_upstream import FakeUpstream, Fault, Script, VectorFault
 
@@ -445,3 +446,60 @@ class TestRestarts:
             for _ in range(2):
                 assert "cache-status" not in (await embed(gateway, "x")).headers
         assert upstream.call_count == 2
+
+
+class TestDeletion:
+    async def test_texts_are_deleted_of_all_models_or_some(
+        self, start_gateway: StartGateway, upstream: FakeUpstream
+    ) -> None:
+        """Of one tenant; they are computed anew then, by a later gateway too."""
+        async with start_gateway(embedding=QUIET) as gateway:
+            for model in ("m1", "m2"):
+                await embed(gateway, ["secret", "other"], model=model)
+            await embed(gateway, "secret", model="m1", key="sk-other")
+            await _until_written(gateway)
+            owner = Tenant("token:sk-test", SECRET).own_namespace.hex()
+            asked = {"texts": ["secret"], "namespace": owner, "model": "m1"}
+            assert await delete(gateway, asked) == {"deleted": 1, "versions": 1}
+            assert (await embed(gateway, "secret", model="m1")).headers["x-cache"] == "MISS"
+            for model, key in (("m2", "sk-test"), ("m1", "sk-other")):
+                kept = await embed(gateway, "secret", model=model, key=key)
+                assert kept.headers["x-cache"] == "HIT"
+            assert (await embed(gateway, "other", model="m1")).headers["x-cache"] == "HIT"
+            await _until_written(gateway)
+            asked = {"texts": ["secret"], "namespace": owner}
+            assert await delete(gateway, asked) == {"deleted": 2, "versions": 2}
+            assert await delete(gateway, asked) == {"deleted": 0, "versions": 2}
+        async with start_gateway(embedding=QUIET) as gateway:
+            assert (await embed(gateway, "secret", model="m2")).headers["x-cache"] == "MISS"
+
+    async def test_the_rules_of_the_other_admin_routes(self, start_gateway: StartGateway) -> None:
+        """JSON, known fields, for operators only; 404 where no vectors are kept."""
+        path = "/admin/embeddings/delete"
+        async with start_gateway(embedding=QUIET) as gateway:
+            wrongs: list[dict[str, Any]] = [
+                {},
+                {"texts": []},
+                {"texts": ["a"], "namespace": "x"},
+                {"text": "a"},
+            ]
+            for wrong in wrongs:
+                assert (await gateway.post(wrong, path=path)).status == 400
+            forwarded = {"x-forwarded-for": "10.0.0.1"}
+            refused = await gateway.post({"texts": ["a"]}, path=path, headers=forwarded)
+            assert refused.status == 403
+        async with start_gateway(embedding={"enabled": "off"}) as gateway:
+            answer = await gateway.post({"texts": ["a"]}, path=path)
+            assert (answer.status, b"embedding_off" in answer.body) == (404, True)
+
+
+async def delete(gateway: Gateway, asked: dict[str, Any]) -> Any:
+    answer = await gateway.post(asked, path="/admin/embeddings/delete")
+    assert answer.status == 200, answer.body
+    return json.loads(answer.body)
+
+
+async def _until_written(gateway: Gateway) -> None:
+    async with asyncio.timeout(30):
+        while await total(gateway, "stepwell_embedding_pending_writes"):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)

@@ -38,10 +38,13 @@ class EmbeddingServer:
     url: str = ""
     how: str = "well"
     keys: set[str] = field(default_factory=set)
+    texts: list[str] = field(default_factory=list)
+    """All that it was given, in order."""
 
     async def answer(self, request: aiohttp.web.BaseRequest) -> aiohttp.web.StreamResponse:
         self.keys.add(request.headers.get("authorization", ""))
         texts = json.loads(await request.read())["input"]
+        self.texts += texts
         vectors: list[Any] = [vector(text) for text in texts]
         match self.how:
             case "hang":
@@ -138,3 +141,16 @@ async def test_a_server_that_fails_costs_hits_only(
         async with asyncio.timeout(20):
             while not await is_semantic_hit(gateway):  # noqa: ASYNC110  (nobody tells of it)
                 await asyncio.sleep(0.2)
+
+
+@pytest.mark.parametrize("cache", [True, False])
+async def test_questions_outlive_a_gateway_where_vectors_are_kept(
+    start_gateway: StartGateway, server: EmbeddingServer, *, cache: bool
+) -> None:
+    """The next one finds them, and asks the server nothing."""
+    tables = settings(server)
+    tables["semantic"]["endpoint"]["cache"] = cache
+    for _ in range(2):
+        async with start_gateway(**tables) as gateway:
+            await gateway.ask(ASKED, headers={"Cache-Control": "no-store"})
+    assert server.texts.count(ASKED) == (1 if cache else 2)

@@ -110,15 +110,14 @@ def _prefixes(statement: Statement) -> list[list[str]]:
 
 
 def _embeddings(line: EmbeddingsLine) -> list[list[str]]:
+    parts = {"known": line.known, "another's call": line.shared, "computed": line.computed}
     return [
-        ["texts embedded", "known", "another's call", "computed", "tokens saved"],
-        [
-            _count(line.texts),
-            f"{_count(line.known)} ({share(line.known / line.texts)})",
-            _count(line.shared),
-            _count(line.computed),
-            _count(line.tokens_saved),
-        ],
+        ["texts embedded", _count(line.texts), ""],
+        *(
+            [_INDENT + name, _count(number), share(number / line.texts)]
+            for name, number in parts.items()
+        ),
+        [_INDENT + "tokens saved", _count(line.tokens_saved), ""],
     ]
 
 
