@@ -176,3 +176,17 @@ async def test_the_embedded_model_needs_a_directory() -> None:
     with pytest.raises(stepwell.ConfigError, match="data_dir, or upstream"):
         async with stepwell.Cache():
             pass
+
+
+async def test_a_secret_of_the_settings(
+    upstream: FakeUpstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With it, programs on several machines have the same tenants."""
+    monkeypatch.setenv("STEPWELL_TEST_SECRET", "the same everywhere")
+    settings = {"auth": {"namespace_secret_env": "STEPWELL_TEST_SECRET"}}
+    keys = set()
+    for machine in ("one", "two"):
+        folder = tmp_path / machine
+        async with stepwell.Cache(settings, upstream=upstream.base_url, data_dir=folder) as cache:
+            keys.add((await cache.complete(HI)).key)
+    assert len(keys) == 1

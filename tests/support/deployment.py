@@ -13,7 +13,8 @@ import hiredis
 import yaml
 from meta.repository import ROOT
 
-from stepwell.assembly.checks import check, secret_of
+from stepwell.assembly.checks import check
+from stepwell.assembly.secret import secret_of
 from stepwell.assembly.settings import Settings, load_settings
 from support.redis_servers import PATIENCE_SECONDS, VALKEY, free_port, wait_until
 

@@ -12,14 +12,12 @@ from stepwell.assembly.environment import default_data_dir, secret_from
 from stepwell.assembly.extras import extra_for
 from stepwell.assembly.in_force import calibration_in_force
 from stepwell.assembly.rules import request_classes, routes
-from stepwell.assembly.secret import namespace_secret
 from stepwell.assembly.settings import Redis, Settings
 from stepwell.assembly.standing import standing_prompts
 from stepwell.core.errors import ConfigError
 from stepwell.engines.http_address import parse_base_url
 from stepwell.engines.torch.weights_path import check_weights
 from stepwell.gateway.loopback import is_loopback
-from stepwell.keys.namespace import SECRET_BYTES
 
 LITTLE_SPACE_BYTES = 1 << 20
 """Less than SQLite needs beside its files to open them and to write a little."""
@@ -80,24 +78,6 @@ def shortages(data_dir: Path) -> Iterator[str]:
             f"data_dir: only {free_bytes} bytes are free for {data_dir}. Answers stay in memory"
             " until there is space; nothing needs to be restarted then."
         )
-
-
-def secret_of(settings: Settings, data_dir: Path) -> bytes:
-    """Return the secret that namespaces are derived with.
-
-    Raises:
-        ConfigError: It cannot be had.
-    """
-    name = settings.auth.namespace_secret_env
-    if name is None:
-        return namespace_secret(data_dir)
-    secret = secret_from(name, setting="auth.namespace_secret_env").encode()
-    if len(secret) < SECRET_BYTES:
-        raise ConfigError(
-            f"auth.namespace_secret_env: {name} holds {len(secret)} characters;"
-            f" allowed: {SECRET_BYTES} or more."
-        )
-    return secret
 
 
 def check(settings: Settings, secret: bytes) -> None:

@@ -5,10 +5,11 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from stepwell.assembly.checks import data_directory, secret_of
+from stepwell.assembly.checks import data_directory
 from stepwell.assembly.engines import absent_engines
 from stepwell.assembly.house import House, Plan
 from stepwell.assembly.own_house import open_own_house
+from stepwell.assembly.secret import secret_of
 from stepwell.assembly.settings import Log, Settings
 from stepwell.assembly.upstreams import http_targets
 from stepwell.core.errors import ConfigError

@@ -5,6 +5,8 @@ import os
 import secrets
 from pathlib import Path
 
+from stepwell.assembly.environment import secret_from
+from stepwell.assembly.settings import Settings
 from stepwell.core.errors import ConfigError
 from stepwell.keys.namespace import SECRET_BYTES
 
@@ -42,13 +44,23 @@ def _advice(error: OSError) -> str:
     return "set data_dir to a directory this user can write"
 
 
-def secret_beside(data_dir: Path | None) -> bytes:
-    """Return the secret in ``data_dir``; without a directory, one that ends with this process.
+def secret_of(settings: Settings, data_dir: Path | None) -> bytes:
+    """Return the secret of the settings, or else the one in ``data_dir``; without a directory, one
+    that ends with this process.
 
     Raises:
-        ConfigError: As `namespace_secret`.
+        ConfigError: It cannot be had.
     """
-    return secrets.token_bytes(_MADE_BYTES) if data_dir is None else namespace_secret(data_dir)
+    name = settings.auth.namespace_secret_env
+    if name is None:
+        return secrets.token_bytes(_MADE_BYTES) if data_dir is None else namespace_secret(data_dir)
+    secret = secret_from(name, setting="auth.namespace_secret_env").encode()
+    if len(secret) < SECRET_BYTES:
+        raise ConfigError(
+            f"auth.namespace_secret_env: {name} holds {len(secret)} characters;"
+            f" allowed: {SECRET_BYTES} or more."
+        )
+    return secret
 
 
 def _make(path: Path) -> None:

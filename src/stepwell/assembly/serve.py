@@ -16,7 +16,6 @@ from stepwell.assembly.checks import (
     check,
     data_directory,
     make_usable,
-    secret_of,
     shortages,
     warnings,
 )
@@ -24,6 +23,7 @@ from stepwell.assembly.embedder import host_embedder, why_off
 from stepwell.assembly.engines import running_engines
 from stepwell.assembly.house import Plan
 from stepwell.assembly.listening import listening
+from stepwell.assembly.secret import secret_of
 from stepwell.assembly.settings import Settings
 from stepwell.assembly.worker import Worker
 from stepwell.gateway.protocol import GatewayProtocol

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import tomli_w
 
-from stepwell.assembly.checks import check, data_directory, secret_of, warnings
+from stepwell.assembly.checks import check, data_directory, warnings
 from stepwell.assembly.embedder import why_off
 from stepwell.assembly.in_force import calibration_in_force, embedder_name, with_measured
 from stepwell.assembly.rules import request_classes
+from stepwell.assembly.secret import secret_of
 from stepwell.assembly.settings import Settings, parse_settings
 from stepwell.cli.options import Subparsers, add_settings_options, config_path, read_settings
 from stepwell.core.errors import ConfigError

@@ -11,7 +11,7 @@ import orjson
 
 from stepwell.assembly.house import House, MakeTargets, Plan
 from stepwell.assembly.own_house import OwnHouse, open_own_house
-from stepwell.assembly.secret import secret_beside
+from stepwell.assembly.secret import secret_of
 from stepwell.assembly.settings import Settings
 from stepwell.client.answer import AnswerStream, CachedAnswer, whole
 from stepwell.client.given import settings_of
@@ -93,7 +93,7 @@ class Cache:
             ConfigError: A setting cannot be used.
             StoreUnavailable: The data directory cannot be used.
         """
-        secret = secret_beside(self._data_dir)
+        secret = secret_of(self._settings, self._data_dir)
         plan = Plan(self._settings, self._data_dir, secret)
         own = self._own = await open_own_house(plan, _http_targets())
         self._tenant = Tenant(f"name:{self._tenant_name}", secret)

@@ -7,7 +7,7 @@ from pathlib import Path
 from stepwell.assembly.house import Plan, Surroundings
 from stepwell.assembly.own_house import OwnHouse, open_own_house
 from stepwell.assembly.rules import key_rules
-from stepwell.assembly.secret import secret_beside
+from stepwell.assembly.secret import secret_of
 from stepwell.assembly.settings import Settings
 from stepwell.core.errors import RequestError, UpstreamError
 from stepwell.core.names import Endpoint
@@ -58,7 +58,7 @@ class Desk:
             ConfigError: A setting cannot be used.
             StoreUnavailable: The data directory cannot be used.
         """
-        plan = Plan(settings, data_dir, secret_beside(data_dir))
+        plan = Plan(settings, data_dir, secret_of(settings, data_dir))
 
         def targets(plan: Plan, _: Surroundings) -> Targets:
             scheme = KeyScheme(upstream.identity, key_rules(plan.settings, Dialect.OPENAI))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stepwell.assembly.house import Plan, Surroundings
 from stepwell.assembly.own_house import OwnHouse, open_own_house
-from stepwell.assembly.secret import secret_beside
+from stepwell.assembly.secret import secret_of
 from stepwell.assembly.settings import Settings
 from stepwell.core.clock import Clock
 from stepwell.core.entry import Answer, Entry, Selector
@@ -123,7 +123,7 @@ class OwnMemo:
             ConfigError: A setting cannot be used.
             StoreUnavailable: The data directory cannot be used.
         """
-        secret = secret_beside(data_dir)
+        secret = secret_of(settings, data_dir)
         plan = Plan(settings, data_dir, secret)
         own = await open_own_house(plan, _no_targets, by_meaning=False)
         own.house.start_posting()
