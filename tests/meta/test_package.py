@@ -55,8 +55,8 @@ IN_OTHERS = tuple(
 """Modules that load other libraries, which have side effects."""
 
 PUBLIC = (
-    "AnswerStream Cache CachedAnswer ConfigError CorruptEntry Documents EmbeddingCache EmbeddingError"
-    " RequestError StepwellError StoreError StoreFull StoreUnavailable UpstreamBroken UpstreamError"
+    "AnswerStream Cache CachedAnswer ConfigError CorruptEntry Documents EmbeddingCache"
+    " EmbeddingError RequestError StepwellError StoreError StoreFull StoreUnavailable UpstreamBroken UpstreamError"
     " UpstreamTimeout UpstreamUnreachable wrap"
 ).split()
 
