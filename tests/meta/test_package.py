@@ -56,8 +56,8 @@ IN_OTHERS = tuple(
 
 PUBLIC = (
     "AnswerStream Cache CachedAnswer ConfigError CorruptEntry Documents EmbeddingCache"
-    " EmbeddingError RequestError StepwellError StoreError StoreFull StoreUnavailable UpstreamBroken UpstreamError"
-    " UpstreamTimeout UpstreamUnreachable wrap"
+    " EmbeddingError RequestError StepwellError StoreError StoreFull StoreUnavailable"
+    " UpstreamBroken UpstreamError UpstreamTimeout UpstreamUnreachable wrap"
 ).split()
 
 _BLOCK = """
