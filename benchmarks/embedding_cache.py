@@ -248,7 +248,8 @@ Timed = tuple[float, float]
 class Peers:
     """Other caches, in a process of their own."""
 
-    NAMES = ("redis_py", "redisvl", "langchain", "llama_index")
+    QUICK = ("redis_py", "redis_py_async")
+    NAMES = ("redis_py", "redis_py_async", "redisvl", "langchain", "llama_index")
 
     def __init__(self, python: str, port: int) -> None:
         script = Path(__file__).parent / "foreign" / "embedding_caches.py"
@@ -355,25 +356,26 @@ async def timed(
             took = time.perf_counter() - began, time.process_time() - cpu
             seconds[name].append(took)
         for name in () if peers is None else Peers.NAMES:
-            slow = 1 if name == "redisvl" and size > 1 else max(1, calls // 10)
+            slow = calls if name in Peers.QUICK else max(1, calls // 20)
             took = tuple(peers.ask("time", name, size, slow)) if peers else (0.0, 0.0)
             seconds[name].append((took[0] * calls / slow, took[1] * calls / slow))
-    base = "redis_py" if peers is not None else "floor"
+    bases = ("floor", "redis") if peers is None else ("floor", *Peers.QUICK, "redis")
     return [
         {
             "texts": size,
             "where": name,
             "us": statistics.median(took for took, _ in times) / calls * 1e6,
             "cpu_us": statistics.median(cpu for _, cpu in times) / calls * 1e6,
-            **{
-                f"/{other}": statistics.median(
-                    mine[0] / theirs[0] for mine, theirs in zip(times, seconds[other], strict=True)
-                )
-                for other in dict.fromkeys(("floor", base, "redis"))
-            },
+            **{f"us/{base}": ratio(times, seconds[base], 0) for base in bases},
+            **{f"cpu/{base}": ratio(times, seconds[base], 1) for base in bases},
         }
         for name, times in seconds.items()
     ]
+
+
+def ratio(mine: Sequence[Timed], theirs: Sequence[Timed], which: int) -> float:
+    """Return the median of the ratios within the rounds."""
+    return statistics.median(a[which] / b[which] for a, b in zip(mine, theirs, strict=True))
 
 
 async def sizes(server: RedisServer) -> dict[str, int]:
