@@ -413,7 +413,7 @@ def rounding(*, smoke: bool) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name, vectors in sets.items():
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        asked = unit[generator.choice(len(unit), 200, replace=False)]
+        asked = unit[generator.choice(len(unit), 1_000, replace=False)]
         right = nearest(asked, unit)
         for precision in ROUNDED:
             kept = kept_as(precision, unit)

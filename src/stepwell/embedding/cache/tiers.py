@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,9 +57,14 @@ class Tiers:
     """
 
     def __init__(self, stores: Stores, events: EmbeddingSink) -> None:
-        """Read ``stores``."""
-        self._caches = tuple(stores.caches)
+        """Read ``stores``, each of another tier."""
+        self._caches: tuple[EmbeddingStore, ...] = tuple(stores.caches)
         self._full = stores.full
+        self._stores = self._caches if stores.full is None else (*self._caches, stores.full)
+        self._sources = {store.tier: Source(store.tier) for store in self._stores}
+        self._faster = {
+            store.tier: self._caches[:place] for place, store in enumerate(self._stores)
+        }
         self._events = events
         self._deletions = Deletions(0)
         """Of the full store, when it was last asked."""
@@ -79,7 +84,7 @@ class Tiers:
         # Learned when the full store was last asked, before now: good enough if it is not asked,
         # or fails, since more is refused by an older number, never less.
         deletions = self._deletions
-        for store in self._stores():
+        for store in self._stores:
             missing = [digest for digest in digests if digest not in found]
             for start in range(0, len(missing), SLICE):
                 values, seen = await self._ask(store, version, missing[start : start + SLICE])
@@ -89,7 +94,7 @@ class Tiers:
                     deletions = seen if start == 0 else min(deletions, seen)
                     self._deletions = seen
                 if sound:
-                    self._pass_on(store, version, {d: values[d] for d in sound}, deletions)
+                    self._pass_on(store, version, sound, values, deletions)
         return Looked(found, deletions)
 
     async def aclose(self) -> None:
@@ -114,9 +119,6 @@ class Tiers:
             except StoreError as error:
                 self._degraded(cache, error)
 
-    def _stores(self) -> tuple[EmbeddingStore, ...]:
-        return self._caches if self._full is None else (*self._caches, self._full)
-
     async def _ask(
         self, store: EmbeddingStore, version: Version, digests: Sequence[ContentDigest]
     ) -> tuple[Mapping[ContentDigest, bytes], Deletions | None]:
@@ -131,7 +133,7 @@ class Tiers:
         self, store: EmbeddingStore, version: Version, values: Mapping[ContentDigest, bytes]
     ) -> dict[ContentDigest, Given]:
         """Return what is sound of what ``store`` had; remove the rest from it."""
-        source = Source(store.tier)
+        source = self._sources[store.tier]
         sound: dict[ContentDigest, Given] = {}
         damaged: list[ContentDigest] = []
         for digest, value in values.items():
@@ -162,18 +164,17 @@ class Tiers:
         self,
         store: EmbeddingStore,
         version: Version,
+        found: Collection[ContentDigest],
         values: Mapping[ContentDigest, bytes],
         deletions: Deletions,
     ) -> None:
         """Tell the full store what is used, and fill the caches that are faster than ``store``."""
-        caches = self._caches
-        if store is not self._full:
-            caches = caches[: caches.index(store)]
-            if self._full is not None:
-                self._full.touch(version.name, list(values))
+        caches = self._faster[store.tier]
+        if store is not self._full and self._full is not None:
+            self._full.touch(version.name, list(found))
         if not caches or len(self._refills) >= _REFILLS:
             return
-        items = [Item(digest, value) for digest, value in values.items()]
+        items = [Item(digest, values[digest]) for digest in found]
         refill = asyncio.create_task(self.fill(version, caches, items, deletions))
         self._refills.add(refill)
         refill.add_done_callback(self._refills.discard)
