@@ -39,6 +39,8 @@ class Database:
         self._breaker = Breaker(self._connect, on_change=on_change)
         self._idle: asyncio.LifoQueue[Connection] = asyncio.LifoQueue()
         self._all: set[Connection] = set()
+        self._late: set[Connection] = set()
+        """Dropped because a call was late, until that has ended."""
         self._late_in_a_row = 0
         self._reconnecting: asyncio.Future[None] | None = None
         self._under_way: set[asyncio.Future[Any]] = set()
@@ -80,27 +82,46 @@ class Database:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def _run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        seconds = self._dialer.timeout_seconds
-        ends_at = asyncio.get_running_loop().time() + seconds
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + self._dialer.timeout_seconds
+        connection = await self._free_connection(ends_at)
+        timer = loop.call_at(ends_at, self._give_up, connection)
+        try:
+            result = await work(connection)
+        except Exception as error:
+            timer.cancel()
+            self._take_back(connection, error)
+            if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError):
+                raise StoreUnavailable(str(error)) from error
+            raise
+        timer.cancel()
+        self._take_back(connection, None)
+        return result
+
+    async def _free_connection(self, ends_at: float) -> Connection:
+        if not self._idle.empty():
+            return self._idle.get_nowait()
         try:
             async with asyncio.timeout_at(ends_at):
-                connection = await self._idle.get()
+                return await self._idle.get()
         except TimeoutError:
             raise StoreUnavailable("all connections were in use") from None
-        task = asyncio.ensure_future(work(connection))
-        self._keep(task)
-        left = ends_at - asyncio.get_running_loop().time()
-        await asyncio.wait([task], timeout=max(left, 0.0))
-        if not task.done():
-            self._drop(connection)  # which ends the call
-            await asyncio.wait([task])
-            self._note_late()
-            raise StoreUnavailable("the server did not answer in time")
-        return self._result(connection, task)
 
-    def _result(self, connection: Connection, task: "asyncio.Future[T]") -> T:
-        """Return what a call came to; take its connection back, or find out what is wrong."""
-        error = task.exception()
+    def _give_up(self, connection: Connection) -> None:
+        """End a call that is late."""
+        self._late.add(connection)
+        self._drop(connection)
+
+    def _take_back(self, connection: Connection, error: Exception | None) -> None:
+        """Take a connection back after a call, or find out what is wrong with it.
+
+        Raises:
+            StoreUnavailable: It cannot be used any more.
+        """
+        if connection in self._late:
+            self._late.discard(connection)
+            self._note_late()
+            raise StoreUnavailable("the server did not answer in time") from error
         if connection not in self._all:
             raise StoreUnavailable("the connection was given up") from error
         if connection.is_closed() or isinstance(error, asyncpg.UndefinedTableError):
@@ -111,11 +132,6 @@ class Database:
             self._note_late()
         else:
             self._late_in_a_row = 0
-        if error is None:
-            return task.result()
-        if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError):
-            raise StoreUnavailable(str(error)) from error
-        raise error
 
     def _note_late(self) -> None:
         self._late_in_a_row += 1

@@ -14,6 +14,7 @@ table over it, so that their plans and locks know nothing of other versions.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 
 from stepwell.stores.postgres.dialing import Connection
@@ -61,7 +62,7 @@ class EmbeddingSchema:
 
     def partition(self, version: str) -> str:
         """Return the name of a version's partition, which may not be there."""
-        return f"{self.vectors}_{blake2b(version.encode(), digest_size=_HASH_BYTES).hexdigest()}"
+        return f"{self.vectors}_{_hash(version)}"
 
     def lock(self, version: str = "") -> int:
         """Return the number of an advisory lock: of a version's vectors, or of the register."""
@@ -137,3 +138,8 @@ class EmbeddingSchema:
             );
             CREATE INDEX IF NOT EXISTS {self.claims}_ends ON {self.claims} (ends_at);
         """  # noqa: S608  (nothing of it is a caller's)
+
+
+@lru_cache(maxsize=1_024)
+def _hash(version: str) -> str:
+    return blake2b(version.encode(), digest_size=_HASH_BYTES).hexdigest()
