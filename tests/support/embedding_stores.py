@@ -30,9 +30,7 @@ async def open_postgres_embeddings(
     schema = EmbeddingSchema(prefix)
     told = changes or Changes()
     reading = Dialer(Address(url), timeout_seconds, schema.prepare, SESSION)
-    # Our servers for tests do not wait for their log, unless they are told to.
-    durable = {"synchronous_commit": "on"}
-    writing = Dialer(Address(url), write_seconds, schema.prepare, durable)
+    writing = Dialer(Address(url), write_seconds, schema.prepare, {})
     store = PostgresEmbeddings(
         schema,
         Database(reading, connections=4, on_change=told),

@@ -19,6 +19,11 @@ from hashlib import blake2b
 
 from stepwell.stores.postgres.dialing import Connection
 
+_REMEMBERED = (
+    "SELECT set_config('synchronous_commit', 'on', false)"
+    " WHERE current_setting('synchronous_commit') = 'off'"
+)
+
 _HASH_BYTES = 8
 _LOCK_BYTES = 8
 
@@ -70,7 +75,9 @@ class EmbeddingSchema:
         return int.from_bytes(blake2b(named, digest_size=_LOCK_BYTES).digest(), signed=True)
 
     async def prepare(self, connection: Connection) -> None:
-        """Make what is missing. One round trip where nothing is."""
+        """Make what is missing. Two round trips where nothing is."""
+        # A server may be set to forget its last commits in a crash, when Redis has them already.
+        await connection.execute(_REMEMBERED)
         if await connection.fetchval("SELECT to_regclass($1)", self.claims) is not None:
             return
         async with connection.transaction():
