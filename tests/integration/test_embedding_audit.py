@@ -21,6 +21,7 @@ from stepwell.embedding.cache.naming import text_digest
 from stepwell.embedding.cache.value import pack
 from stepwell.stores.postgres.embeddings.store import PostgresEmbeddings
 from stepwell.stores.redis.embeddings import RedisEmbeddings
+from stepwell.testing.fake_upstream import FakeUpstream
 
 KIND = VectorKind("here", "small")
 OTHER = VectorKind("here", "other")
@@ -171,6 +172,44 @@ async def test_figures_and_a_version_that_goes(
     assert {redis.ask("TTL", key) <= 90 for key in keys} == {True}
     status, audited = await told("audit", postgres=postgres, redis=redis)
     assert (status, kinds(audited)) == (0, [])
+
+
+async def test_a_new_version_is_filled(
+    full: PostgresEmbeddings, postgres: PostgresServer, redis: RedisServer, upstream: FakeUpstream
+) -> None:
+    """By a server, from the texts of the old one; a second run finds nothing to do."""
+    await full.register(OTHER, at_most=10)
+    words = ("fill", KIND.version, OTHER.version, "--base-url", upstream.base_url)
+    status, shown = await told(*words, postgres=postgres, redis=redis)
+    assert (status, shown) == (0, {"texts": COUNT, "failed": 0})
+    assert await full.covered(KIND.version, OTHER.version) == COUNT
+    asked = upstream.call_count
+    status, shown = await told(*words, postgres=postgres, redis=redis)
+    assert (status, shown) == (0, {"texts": 0, "failed": 0})
+    assert upstream.call_count == asked
+    status, audited = await told("audit", postgres=postgres, redis=redis)
+    assert (status, kinds(audited)) == (0, [])
+
+
+async def test_what_cannot_be_filled(
+    full: PostgresEmbeddings,
+    postgres: PostgresServer,
+    redis: RedisServer,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without a server to ask, or with parameters that it would have to be sent."""
+    odd = VectorKind("here", "odd", parameters='{"task": "query"}')
+    for kind, words, said in (
+        (OTHER, (), "--base-url is missing"),
+        (odd, ("--base-url", "http://127.0.0.1:1/v1"), "is made with parameters"),
+        (OTHER, ("--per-minute", "0", "--base-url", "http://127.0.0.1:1/v1"), "--per-minute is 0"),
+        (OTHER, ("--base-url", "http://127.0.0.1:1/v1"), "no answer from http://127.0.0.1:1/v1"),
+    ):
+        await full.register(kind, at_most=10)
+        named = ("fill", KIND.version, kind.version, *words)
+        status, _ = await told(*named, postgres=postgres, redis=redis)
+        assert status == 2
+        assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

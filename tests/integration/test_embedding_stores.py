@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 
 import pytest
+from meta.repository import ROOT
 from support.embedding_stores import (
     make_items,
     open_postgres_embeddings,
@@ -21,6 +22,7 @@ from stepwell.core.embedding import ContentDigest, Deletions, VectorKind
 from stepwell.core.errors import StoreError, StoreFull, StoreUnavailable, VersionTaken
 from stepwell.stores.postgres.embeddings.schema import EmbeddingSchema
 from stepwell.stores.postgres.embeddings.store import PostgresEmbeddings
+from stepwell.stores.redis.embedding_survey import Survey
 from stepwell.stores.redis.embeddings import TOMBSTONE
 from stepwell.testing.clock import HandClock
 
@@ -77,6 +79,28 @@ async def test_every_key_has_an_end(redis: RedisServer) -> None:
         await store.retire(VERSION)
         assert all(0 < redis.ask("TTL", key) <= 90 for key in ends)
         assert 0 < redis.ask("TTL", deleted) <= 60
+
+
+async def test_a_user_with_the_documented_rights(launcher: Servers) -> None:
+    """It can do all that is done, and survey what is there."""
+    server = launcher.start()
+    for page in ("redis.md", "embedding-stores.md"):
+        text = (ROOT / "docs" / "how-to" / page).read_text()
+        (line,) = [line for line in text.splitlines() if line.startswith("ACL SETUSER")]
+        server.ask(*line.split())
+    items = make_items(5)
+    digests = [item.digest for item in items]
+    url = server.url.replace("//", "//stepwell:password@")
+    async with aclosing(await open_redis_embeddings(url)) as store:
+        await store.put(VERSION, items, NONE)
+        assert await store.delete(VERSION, digests[:1]) == 1
+        assert len((await store.get(VERSION, digests)).values) == 4
+        assert set(await store.claim(VERSION, digests, 1_000)) == set(digests)
+        await store.release(VERSION, digests)
+        survey = Survey(store._servers, prefix="")
+        assert len((await survey.sample(10)).standing) == 4
+        assert len(await survey.evictions()) == 1
+        await store.retire(VERSION)
 
 
 async def test_retiring_one_version_leaves_the_others(redis: RedisServer) -> None:

@@ -112,10 +112,11 @@ class EmbeddingSchema:
             CREATE TABLE IF NOT EXISTS {self.vectors} (
                 version int NOT NULL,
                 digest bytea NOT NULL,
-                value bytea STORAGE EXTERNAL NOT NULL,
+                value bytea NOT NULL,
                 text bytea,
                 used_day int NOT NULL
             ) PARTITION BY LIST (version);
+            ALTER TABLE {self.vectors} ALTER COLUMN value SET STORAGE EXTERNAL;
             CREATE TABLE IF NOT EXISTS {self.deletions} (
                 one bool PRIMARY KEY DEFAULT true CHECK (one),
                 deletions bigint NOT NULL,
