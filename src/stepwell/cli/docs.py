@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from stepwell.assembly.checks import data_directory
+from stepwell.cli.complaints import Complaints
 from stepwell.cli.docs_text import (
     as_row,
     collections_as_text,
@@ -29,17 +30,14 @@ from stepwell.cli.options import (
     read_settings,
 )
 from stepwell.core.errors import ConfigError
-from stepwell.core.events import Bypassed, Degraded
 
 if TYPE_CHECKING:  # An extra brings what they need.
     from stepwell.client.documents import Documents
-    from stepwell.core.embedding_events import EmbeddingEvent
-    from stepwell.core.events import Event
     from stepwell.embedding.documents.summary import Summary
 
     Action = Callable[[Documents, argparse.Namespace], Awaitable[int]]
 else:
-    Action = Event = EmbeddingEvent = object
+    Action = object
 
 _DESCRIPTION = """\
 Keep collections of documents that are searched by meaning; `stepwell rag` answers from them.
@@ -145,7 +143,7 @@ async def _opened(options: argparse.Namespace) -> AsyncIterator["Documents"]:
             f"data_dir: there is no {directory}; has `stepwell docs sync` run with it? Or name"
             " --postgres."
         )
-    async with Documents(settings, data_dir=directory, events=_OnStandardError()) as documents:
+    async with Documents(settings, data_dir=directory, events=Complaints()) as documents:
         yield documents
 
 
@@ -233,17 +231,3 @@ async def _drop(documents: "Documents", options: argparse.Namespace) -> int:
 
 def _print_json(told: object) -> None:
     sys.stdout.write(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode() + "\n")
-
-
-class _OnStandardError:
-    """Says what fails."""
-
-    def emit(self, event: "Event | EmbeddingEvent") -> None:
-        """Print ``event``, if it is of that kind."""
-        match event:
-            case Degraded(component, error):
-                print(f"stepwell: {component}: {error}", file=sys.stderr)
-            case Bypassed(part, reason):
-                print(f"stepwell: {part}: {reason}", file=sys.stderr)
-            case _:
-                pass

@@ -13,6 +13,7 @@ import orjson
 
 from stepwell.assembly.checks import data_directory
 from stepwell.assembly.environment import secret_from
+from stepwell.cli.complaints import Complaints
 from stepwell.cli.embedding_text import (
     Coverage,
     audit_as_json,
@@ -31,7 +32,6 @@ from stepwell.cli.options import (
 from stepwell.core.clock import SystemClock
 from stepwell.core.embedding import FullStore, VersionFigures
 from stepwell.core.errors import ConfigError
-from stepwell.core.events import Bypassed, Degraded, Event
 
 if TYPE_CHECKING:  # An extra brings what it needs.
     from stepwell.assembly.embedding import OpenedPlaces
@@ -226,7 +226,7 @@ async def opened_places(options: argparse.Namespace) -> AsyncIterator["OpenedPla
     places = await open_places(
         patient(places_of(settings, directory), _PATIENCE_SECONDS),
         clock=SystemClock(),
-        events=_OnStandardError(),
+        events=Complaints(),
     )
     try:
         yield places
@@ -246,17 +246,3 @@ def _check_known(versions: Sequence[VersionFigures], *named: str) -> None:
 
 def _print_json(told: object) -> None:
     sys.stdout.write(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode() + "\n")
-
-
-class _OnStandardError:
-    """Says what fails."""
-
-    def emit(self, event: Event) -> None:
-        """Print ``event``, if it is of that kind."""
-        match event:
-            case Degraded(component, error):
-                print(f"stepwell: {component}: {error}", file=sys.stderr)
-            case Bypassed(part, reason):
-                print(f"stepwell: {part}: {reason}", file=sys.stderr)
-            case _:
-                pass

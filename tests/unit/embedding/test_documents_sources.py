@@ -168,6 +168,15 @@ def test_a_programs_own_objects_are_read() -> None:
     ]
 
 
+def test_a_file_that_goes_away_is_told(tmp_path: Path) -> None:
+    """Not taken for one without documents."""
+    write(tmp_path / "a.jsonl")
+    reading = read_source(tmp_path / "a.jsonl")
+    (tmp_path / "a.jsonl").unlink()
+    with pytest.raises(ConfigError, match="No such file"):
+        next(reading)
+
+
 @pytest.mark.parametrize("name", ["nothing", "nothing.jsonl", "file.csv"])
 def test_no_source_is_refused(tmp_path: Path, name: str) -> None:
     """Before anything is changed."""

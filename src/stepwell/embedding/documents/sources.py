@@ -56,13 +56,16 @@ def read_source(path: Path) -> Iterator[Read]:
     """Yield the documents of a directory, or of a file of lines.
 
     Raises:
-        ConfigError: There is neither.
+        ConfigError: There is neither, or it cannot be read.
     """
-    if path.is_dir():
-        return read_directory(path)
-    if path.suffix in {".jsonl", ".ndjson"} and path.is_file():
-        return read_lines(path)
-    why = "is not there" if not path.exists() else "is neither a directory nor a .jsonl file"
+    try:
+        if path.is_dir():
+            return read_directory(path)
+        if path.suffix == ".jsonl" and path.is_file():
+            return read_lines(path)
+        why = "is not there" if not path.exists() else "is neither a directory nor a .jsonl file"
+    except OSError as error:
+        why = f"cannot be read ({_why(error)})"
     raise ConfigError(f"{path} {why}; give a directory, or a file with a JSON object a line.")
 
 
@@ -119,12 +122,18 @@ def read_lines(path: Path) -> Iterator[Read]:
 
     ``id`` and ``text`` must be there. ``updated_at`` is in seconds since the Unix epoch, or a time
     by RFC 3339; by default it is the file's. Other fields count as nothing.
+
+    Raises:
+        ConfigError: The file cannot be read, or not to its end.
     """
-    with path.open("rb") as file:
-        changed_at = os.fstat(file.fileno()).st_mtime
-        for number, line in enumerate(_lines(file), start=1):
-            if line.strip():
-                yield _read_line(line, f"line {number}", changed_at)
+    try:
+        with path.open("rb") as file:
+            changed_at = os.fstat(file.fileno()).st_mtime
+            for number, line in enumerate(_lines(file), start=1):
+                if line.strip():
+                    yield _read_line(line, f"line {number}", changed_at)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {_why(error)}.") from error
 
 
 def read_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Read]:
