@@ -115,10 +115,10 @@ async def test_whoever_is_away_costs_nobody_an_answer(
         assert (await embed(two, texts)).headers["x-cache"] == "HIT"
 
         redis.pause()
-        answers = await asyncio.gather(*[embed(two, texts) for _ in range(4)])
-        assert [wrong(answer, texts) for answer in answers] == [0] * 4
-        assert {answer.headers["x-cache"] for answer in answers} == {"HIT"}
-        assert "embeddings.redis" in (await two.get("/readyz")).body.decode()
+        async with asyncio.timeout(30):
+            while "embeddings.redis" not in (await two.get("/readyz")).body.decode():
+                answer = await embed(two, texts)
+                assert (wrong(answer, texts), answer.headers["x-cache"]) == (0, "HIT")
         redis.resume()
 
         postgres.kill()
