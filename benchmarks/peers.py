@@ -5,16 +5,20 @@ Ours are started by the functions below as processes of their own::
     python benchmarks/peers.py {upstream,constant,lookup,proxy} --port P
 
 ``upstream`` is a model server as fast as Python has it: it answers every request with the same
-bytes, so that what a gateway adds is not lost in what its model server takes.
+bytes (one for vectors with one vector), so that what a gateway adds is not lost in what its model
+server takes.
 """
 
 import argparse
 import asyncio
+import base64
 import hashlib
 import json
+import math
 import os
 import pwd
 import shutil
+import struct
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -73,6 +77,21 @@ def _events() -> tuple[bytes, ...]:
 ANSWER = _answer()
 STREAM = _events()
 STREAM_BODY = b"".join(STREAM)
+
+
+WIDTH = 1_536
+_VECTOR = [struct.unpack("<f", struct.pack("<f", math.sin(n) / 28))[0] for n in range(WIDTH)]
+
+
+def _embeddings(embedding: object) -> bytes:
+    """Return a reply with the vector of one text."""
+    item = {"object": "embedding", "index": 0, "embedding": embedding}
+    usage = {"prompt_tokens": 50, "total_tokens": 50}
+    return orjson.dumps({"object": "list", "data": [item], "model": "fake", "usage": usage})
+
+
+VECTOR = _embeddings(_VECTOR)
+VECTOR_IN_BASE64 = _embeddings(base64.b64encode(struct.pack(f"<{WIDTH}f", *_VECTOR)).decode())
 
 
 def start_upstream(
@@ -268,7 +287,10 @@ class _Upstream(asyncio.Protocol):
             self._write(_whole_reply(b"%d" % _Upstream.calls))
             return
         _Upstream.calls += 1
-        answer = self._stream if b'"stream":true' in request else self._answer
+        if request.startswith(b"POST /v1/embeddings"):
+            answer = self._embed_in_base64 if b'"base64"' in request else self._embed
+        else:
+            answer = self._stream if b'"stream":true' in request else self._answer
         if self._delay_seconds:
             asyncio.get_running_loop().call_later(self._delay_seconds, answer)
         else:
@@ -276,6 +298,12 @@ class _Upstream(asyncio.Protocol):
 
     def _answer(self) -> None:
         self._write(_ANSWER_REPLY)
+
+    def _embed(self) -> None:
+        self._write(_VECTOR_REPLY)
+
+    def _embed_in_base64(self) -> None:
+        self._write(_VECTOR_IN_BASE64_REPLY)
 
     def _stream(self) -> None:
         self._write(_STREAM_HEAD)
@@ -380,6 +408,8 @@ def _whole_reply(body: bytes, content_type: bytes = b"application/json") -> byte
 _ANSWER_FOUND = _found(ANSWER, b"application/json")
 _STREAM_FOUND = _found(STREAM_BODY, b"text/event-stream")
 _ANSWER_REPLY = _whole_reply(ANSWER)
+_VECTOR_REPLY = _whole_reply(VECTOR)
+_VECTOR_IN_BASE64_REPLY = _whole_reply(VECTOR_IN_BASE64)
 _STREAM_REPLY = _whole_reply(STREAM_BODY, b"text/event-stream")
 _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
