@@ -18,6 +18,7 @@ from stepwell.gateway.parts import EmbeddingParts
 from stepwell.pipeline.embedding_asks import EmbeddingIntake
 from stepwell.pipeline.embedding_deletion import EmbeddingEraser
 from stepwell.pipeline.embedding_provider import Company
+from stepwell.pipeline.embedding_repeats import EmbeddingRepeats
 from stepwell.pipeline.embedding_rules import EmbeddingRules, ModelRule
 from stepwell.pipeline.embeddings import EmbeddingDesk
 from stepwell.pipeline.intake import KEYED_HEADERS
@@ -27,6 +28,9 @@ from stepwell.telemetry.gauges import Gauges
 
 WATCH_SECONDS = 60.0
 """How often the full store is asked how much it holds."""
+
+REPEATS_SHARE = 4
+"""A quarter of the bytes in memory, on top, for requests and their replies as they were written."""
 
 _MEMORY = "memory"
 
@@ -95,7 +99,13 @@ def build_parts(house: House, rooms: EmbeddingRooms) -> EmbeddingParts:
         extra_headers=settings.exact.extra_headers,
     )
     desk = EmbeddingDesk(rooms.cache, intake, house.groups, clock=house.clock)
-    return EmbeddingParts(desk, EmbeddingEraser(rooms.cache, rooms.places.full))
+    repeats = EmbeddingRepeats(
+        desk,
+        clock=house.clock,
+        events=house.events,
+        max_bytes=settings.embedding.memory_bytes // REPEATS_SHARE,
+    )
+    return EmbeddingParts(desk, EmbeddingEraser(rooms.cache, rooms.places.full), repeats)
 
 
 def rules_of(settings: Settings) -> EmbeddingRules:

@@ -49,7 +49,8 @@ class Embedding(Table, frozen=True):
     max_inputs: Annotated[int, Meta(ge=1, le=100_000)] = 10_000
     """Inputs of a request; more are refused. A server's own bound is ``models.max_texts``."""
     memory_bytes: Annotated[int, Meta(ge=0, le=1 << 50)] = 64 << 20
-    """Bytes of vectors that a worker holds; those used last. 0: none."""
+    """Bytes of vectors that a worker holds, those used last; another quarter is for replies with
+    them. 0: none."""
     memory_seconds: PositiveSeconds = 60
     """How long a worker holds a vector: another one's deletion is obeyed that much later."""
     disk_bytes: Bytes = 4 << 30

@@ -11,13 +11,12 @@ from stepwell.gateway.counted import counted
 from stepwell.gateway.errors import answer_errors
 from stepwell.gateway.hot import HotPath
 from stepwell.gateway.http import Receive, Scope, Send
-from stepwell.gateway.parts import Parts
+from stepwell.gateway.parts import EmbeddingParts, Parts
 from stepwell.gateway.passthrough import PassThrough
 from stepwell.gateway.status import Status
 
-if TYPE_CHECKING:  # An extra brings what they need.
+if TYPE_CHECKING:  # An extra brings what it needs.
     from stepwell.gateway.embeddings import EmbeddingsEndpoint
-    from stepwell.pipeline.embeddings import EmbeddingDesk
 
 
 class Gateway:
@@ -34,12 +33,13 @@ class Gateway:
             clock=parts.clock,
             events=parts.events,
             extra_headers=parts.intake.keyed_headers,
+            vectors=None if parts.embeddings is None else parts.embeddings.repeats,
         )
         self._cached: dict[str, CachedEndpoint | EmbeddingsEndpoint] = {
             f"/v1/{endpoint}": CachedEndpoint(endpoint, parts, self.hot) for endpoint in Endpoint
         }
         if parts.embeddings is not None:
-            self._cached["/v1/embeddings"] = _embeddings(parts, parts.embeddings.desk)
+            self._cached["/v1/embeddings"] = _embeddings(parts, parts.embeddings)
         passed, status, admin = PassThrough(parts), Status(parts), Admin(parts)
         self._others = answer_errors(
             Router(
@@ -84,7 +84,7 @@ class Gateway:
         await app(scope, receive, send)
 
 
-def _embeddings(parts: Parts, desk: "EmbeddingDesk") -> "EmbeddingsEndpoint":
+def _embeddings(parts: Parts, rooms: EmbeddingParts) -> "EmbeddingsEndpoint":
     from stepwell.gateway.embeddings import EmbeddingsEndpoint  # noqa: PLC0415  (an extra)
 
-    return EmbeddingsEndpoint(parts, desk)
+    return EmbeddingsEndpoint(parts, rooms)

@@ -9,6 +9,7 @@ from stepwell.core.events import Result
 from stepwell.core.ports import Headers, Reply
 from stepwell.gateway.border import STOPPING, StopIfClientLeaves, check_head, tell
 from stepwell.gateway.cached import OFF_THE_LOOP_BYTES
+from stepwell.gateway.hot import DIGEST
 from stepwell.gateway.http import (
     ClientLeft,
     Receive,
@@ -20,11 +21,11 @@ from stepwell.gateway.http import (
     send_whole,
     sendable,
 )
-from stepwell.gateway.parts import Parts
+from stepwell.gateway.parts import EmbeddingParts, Parts
 from stepwell.gateway.replies import without_ours
 from stepwell.pipeline.embedding_asks import EmbeddingAsk, ForeignAsk, Parsed, parse
 from stepwell.pipeline.embedding_exchange import LAYER, EmbeddingExchange, say
-from stepwell.pipeline.embeddings import Answered, EmbeddingDesk, Forwarded, Refusal, Vectors
+from stepwell.pipeline.embeddings import Answered, Forwarded, Refusal, Vectors
 from stepwell.wire.cache_status import Forward, forward_status, hit_status
 
 _log = logging.getLogger(__name__)
@@ -36,12 +37,13 @@ _JSON = ("content-type", "application/json")
 class EmbeddingsEndpoint:
     """An ASGI application. Authenticates before it looks anything up."""
 
-    def __init__(self, parts: Parts, desk: EmbeddingDesk) -> None:
-        """Answer with what ``desk`` knows, or gets from the model servers."""
+    def __init__(self, parts: Parts, rooms: EmbeddingParts) -> None:
+        """Answer with what ``rooms`` know, or get from the model servers."""
         self._parts = parts
-        self._desk = desk
+        self._desk = rooms.desk
+        self._repeats = rooms.repeats
         self.active = 0
-        """Requests being answered now."""
+        """Requests being answered now; repeats, which take no time, do not count."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. Always with a reply, unless the client has left."""
@@ -73,6 +75,8 @@ class EmbeddingsEndpoint:
         parsed = await self._parse(raw, headers)
         query = scope.get("query_string", b"").decode("latin-1")
         ask = exchange.ask = self._desk.intake.take(parsed, headers, tenant, query=query)
+        if isinstance(ask, EmbeddingAsk) and (digest := scope.get(DIGEST)) is not None:
+            self._repeats.remember(digest, ask)
         at_once = self._desk.answer_now(ask) if isinstance(ask, EmbeddingAsk) else None
         if at_once is not None:
             await self._send(exchange, at_once, send)

@@ -8,6 +8,7 @@ first to the last, they are not read as HTTP again either: they can only come to
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from stepwell.core.clock import Clock
 from stepwell.core.ports import EventSink
@@ -30,6 +31,14 @@ _ALWAYS = (b"authorization", b"cache-control", *[name.encode() for name in KEYED
 _OURS = b"x-stepwell-"
 
 
+class VectorRepeats(Protocol):
+    """Answers repeats of requests for vectors."""
+
+    def answer(self, digest: bytes) -> bytes | None:
+        """Return the body of the reply to what has this digest, and count it; or ``None``."""
+        ...
+
+
 class HotPath:
     """Answers repeats without a task, a parse or a wait.
 
@@ -44,7 +53,9 @@ class HotPath:
         clock: Clock,
         events: EventSink,
         extra_headers: Iterable[str] = (),
+        vectors: VectorRepeats | None = None,
     ) -> None:
+        self._vectors = vectors
         self._clock = clock
         self._repeats = Repeats(runner, exact, clock=clock, events=events, head_of=_fixed_head)
         self._relevant = frozenset({*_ALWAYS, *[name.encode() for name in extra_headers]})
@@ -88,7 +99,7 @@ class HotPath:
         started, now = self._clock.monotonic(), self._clock.now()
         found = self._repeats.find(digest, now)
         if found is None:
-            return None
+            return None if self._vectors is None else self._answer_vectors(digest, server_fields)
         repeat, entry = found
         body = self._repeats.body_of(repeat, entry)
         head = b"%bcache-status: stepwell; hit; ttl=%d; detail=exact\r\nage: %d\r\n%b\r\n" % (
@@ -100,11 +111,26 @@ class HotPath:
         self._repeats.count(repeat, entry, self._clock.monotonic() - started)
         return head, body
 
+    def _answer_vectors(
+        self, digest: bytes, server_fields: RawHeaders
+    ) -> tuple[bytes, bytes] | None:
+        body = None if self._vectors is None else self._vectors.answer(digest)
+        if body is None:
+            return None
+        return _VECTORS_HEAD % (len(body), self._lines(server_fields)), body
+
     def _lines(self, fields: RawHeaders) -> bytes:
         if fields is not self._server_fields:
             self._server_fields = fields
             self._server_lines = b"".join([b"%b: %b\r\n" % field for field in fields])
         return self._server_lines
+
+
+_VECTORS_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+    b"cache-status: stepwell; hit; detail=embedding\r\nx-cache: HIT\r\n"
+    b"content-length: %d\r\n%b\r\n"
+)
 
 
 def _fixed_head(served: Served) -> bytes:

@@ -18,6 +18,7 @@ from stepwell.pipeline.targets import Targets
 
 if TYPE_CHECKING:  # An extra brings what it needs.
     from stepwell.pipeline.embedding_deletion import EmbeddingEraser
+    from stepwell.pipeline.embedding_repeats import EmbeddingRepeats
     from stepwell.pipeline.embeddings import EmbeddingDesk
 
 
@@ -41,6 +42,7 @@ class EmbeddingParts:
 
     desk: "EmbeddingDesk"
     eraser: "EmbeddingEraser"
+    repeats: "EmbeddingRepeats"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ LINGER_SECONDS = 1.0
 """How long a refused client may go on sending. Closed at once, its connection would be reset, and
 many a client would see that before it sees the reply."""
 
-_TARGETS = frozenset(f"/v1/{endpoint}".encode() for endpoint in Endpoint)
+_TARGETS = frozenset(f"/v1/{endpoint}".encode() for endpoint in (*Endpoint, "embeddings"))
 
 
 class _NoFields(list[tuple[bytes, bytes]]):

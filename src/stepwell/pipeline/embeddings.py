@@ -15,6 +15,7 @@ from stepwell.core.errors import (
 from stepwell.core.events import Result
 from stepwell.core.ports import Headers, Reply
 from stepwell.embedding.cache.cache import Batch, EmbeddingCache
+from stepwell.embedding.cache.job import Given
 from stepwell.embedding.cache.provider import BadReply, NoAnswer, Refused
 from stepwell.pipeline.embedding_asks import EmbeddingAsk, EmbeddingIntake, ForeignAsk, Sending
 from stepwell.pipeline.embedding_provider import ForeignAnswer, Told
@@ -105,11 +106,19 @@ class EmbeddingDesk:
         self._groups = groups
         self._clock = clock
 
-    def answer_now(self, ask: EmbeddingAsk) -> Vectors | None:
-        """Answer from this worker's memory, without waiting for anything, or not at all."""
+    def known_now(self, ask: EmbeddingAsk) -> tuple[Given, ...] | None:
+        """Return the vectors, if this worker's memory has all of them. Waits for nothing."""
         if _reads_nothing(ask) or len(ask.request.inputs) > MAX_NOW:
             return None
-        found = self._cache.known.peek(ask.known.kind, ask.request.inputs, owner=ask.owner)
+        return self._cache.known.peek(ask.known.kind, ask.request.inputs, owner=ask.owner)
+
+    def write(self, ask: EmbeddingAsk, found: tuple[Given, ...]) -> bytes:
+        """Return the body of the reply with vectors that were ``found``."""
+        return _write(ask, Batch(found))
+
+    def answer_now(self, ask: EmbeddingAsk) -> Vectors | None:
+        """Answer from this worker's memory, without waiting for anything, or not at all."""
+        found = self.known_now(ask)
         if found is None:
             return None
         batch = Batch(found)
