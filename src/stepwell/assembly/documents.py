@@ -3,6 +3,7 @@
 Needs the extra ``embedding``.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +25,8 @@ from stepwell.embedding.cache.cache import Bounds, EmbeddingCache
 from stepwell.stores.disk.documents.library import DiskLibrary
 
 if TYPE_CHECKING:
+    from stepwell.embedding.in_process import InProcessEmbedder
+    from stepwell.embedding.recipes import Recipe
     from stepwell.stores.postgres.documents.library import PostgresLibrary
 
 PART = "documents.postgres"
@@ -111,14 +114,15 @@ async def open_embedding_cache(
 
 
 def make_document_embedder(settings: Settings) -> Embedder:
-    """Return the embedder of chunks and of questions about them, in this process; blocks.
+    """Return the embedder of chunks and of questions about them, in this process.
 
     A bundled one reads longer texts here than questions are: its vectors are others than those of
-    the semantic layer. Loading it takes half a second, and five seconds the first time. For an
-    endpoint, call it on the event loop that uses it.
+    the semantic layer. It is loaded, in a thread, when something must be embedded, which takes half
+    a second, and five seconds the first time. For an endpoint, call it on the event loop that uses
+    it.
 
     Raises:
-        ConfigError: Its packages are not installed, or it cannot be opened.
+        ConfigError: Its packages are not installed.
     """
     table = settings.semantic
     if table.embedder in {"auto", "off"}:
@@ -131,13 +135,21 @@ def make_document_embedder(settings: Settings) -> Embedder:
         from stepwell.assembly.semantic import make_embedder  # noqa: PLC0415  (an extra)
 
         return make_embedder(msgspec.structs.replace(table, timeout_seconds=PATIENCE_SECONDS), None)
-    from stepwell.embedding.in_process import InProcessEmbedder  # noqa: PLC0415  (an extra)
-    from stepwell.embedding.opening import open_encoder  # noqa: PLC0415
+    from stepwell.embedding.late import LateEmbedder  # noqa: PLC0415  (an extra)
     from stepwell.embedding.recipes import facts, for_documents  # noqa: PLC0415
 
-    models, recipe = cache_dir() / "models", for_documents(recipe)
+    recipe = for_documents(recipe)
+    return LateEmbedder(facts(recipe), partial(_load, recipe, threads_of(table)))
+
+
+def _load(recipe: "Recipe", threads: int) -> "InProcessEmbedder":
+    from stepwell.embedding.in_process import InProcessEmbedder  # noqa: PLC0415  (an extra)
+    from stepwell.embedding.opening import open_encoder  # noqa: PLC0415
+    from stepwell.embedding.recipes import facts  # noqa: PLC0415
+
+    models = cache_dir() / "models"
     try:
         encoder = open_encoder(recipe, models)
     except OSError as error:
         raise ConfigError(f"{models} cannot be used: {error.strerror}.") from error
-    return InProcessEmbedder(encoder, facts(recipe), threads=threads_of(table))
+    return InProcessEmbedder(encoder, facts(recipe), threads=threads)

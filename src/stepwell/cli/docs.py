@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import orjson
 
 from stepwell.assembly.checks import data_directory
-from stepwell.cli.complaints import Complaints
 from stepwell.cli.docs_text import (
     as_row,
     collections_as_text,
@@ -21,6 +20,7 @@ from stepwell.cli.docs_text import (
     summary_as_row,
     summary_as_text,
 )
+from stepwell.cli.failures import OnStandardError
 from stepwell.cli.options import (
     Subparsers,
     add_postgres_option,
@@ -143,7 +143,7 @@ async def _opened(options: argparse.Namespace) -> AsyncIterator["Documents"]:
             f"data_dir: there is no {directory}; has `stepwell docs sync` run with it? Or name"
             " --postgres."
         )
-    async with Documents(settings, data_dir=directory, events=Complaints()) as documents:
+    async with Documents(settings, data_dir=directory, events=OnStandardError()) as documents:
         yield documents
 
 

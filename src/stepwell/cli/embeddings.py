@@ -13,7 +13,6 @@ import orjson
 
 from stepwell.assembly.checks import data_directory
 from stepwell.assembly.environment import secret_from
-from stepwell.cli.complaints import Complaints
 from stepwell.cli.embedding_text import (
     Coverage,
     audit_as_json,
@@ -21,6 +20,7 @@ from stepwell.cli.embedding_text import (
     stats_as_json,
     stats_as_text,
 )
+from stepwell.cli.failures import OnStandardError
 from stepwell.cli.options import (
     Subparsers,
     add_postgres_option,
@@ -226,7 +226,7 @@ async def opened_places(options: argparse.Namespace) -> AsyncIterator["OpenedPla
     places = await open_places(
         patient(places_of(settings, directory), _PATIENCE_SECONDS),
         clock=SystemClock(),
-        events=Complaints(),
+        events=OnStandardError(),
     )
     try:
         yield places

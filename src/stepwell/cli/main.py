@@ -19,6 +19,7 @@ from stepwell.cli import (
     explain,
     invalidate,
     pairs,
+    rag,
     replay,
     replicas,
     serve,
@@ -37,6 +38,7 @@ A multi-level cache for LLM inference, in front of your model servers.
   stepwell explain request.json        what would happen to a request, and why
   stepwell analyze requests.jsonl      what caching would save on a log
   stepwell doctor requests.jsonl       what keeps prompts from sharing a prefix
+  stepwell rag ask QUESTION            answer from documents (stepwell docs sync)
 """
 
 _COMMANDS = (
@@ -52,6 +54,7 @@ _COMMANDS = (
     replicas,
     warm,
     docs,
+    rag,
     embeddings,
     config,
 )

@@ -17,6 +17,7 @@ from stepwell.core.clock import Clock, SystemClock
 from stepwell.core.documents import CollectionState, Edition, Library, Passage
 from stepwell.core.embedding_events import Source
 from stepwell.core.errors import ConfigError, EditionGone, RequestError, UpstreamBroken
+from stepwell.core.events import Result
 from stepwell.rag.questions import QuestionEmbedder
 from stepwell.rag.remembered import Memory, Remembered
 from stepwell.rag.reply import Quoted, Reply
@@ -158,7 +159,7 @@ class Rag:
             return found
         with stages.time(StageName.MODEL, StageOutcome.DONE) as stage:
             answer = await self._cache.complete(request)
-            stage.detail = answer.result
+            stage.detail = _made_how(answer)
         return answer
 
 
@@ -188,6 +189,17 @@ def _tier_of(answer: CachedAnswer) -> str:
     return last.rpartition(" hit in ")[2].partition(",")[0]
 
 
+def _made_how(answer: CachedAnswer) -> str:
+    """Return what it took to make an answer, or that another who asked at once had it made."""
+    if answer.result is Result.COLLAPSED:
+        return "shared"
+    try:
+        usage = msgspec.json.decode(answer.body, type=_Completion).usage
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""
+    return "" if usage is None else f"{usage.completion_tokens} tokens"
+
+
 class _Message(msgspec.Struct):
     content: str
 
@@ -196,8 +208,13 @@ class _Choice(msgspec.Struct):
     message: _Message
 
 
+class _Usage(msgspec.Struct):
+    completion_tokens: int = 0
+
+
 class _Completion(msgspec.Struct):
     choices: tuple[_Choice, ...]
+    usage: _Usage | None = None
 
 
 def _text_of(answer: CachedAnswer) -> str:

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -14,8 +15,13 @@ INSTRUCTIONS = (
 )
 
 
-def _parameters() -> Mapping[str, Any]:
-    return {"max_tokens": 256, "temperature": 0}
+PARAMETERS: Mapping[str, Any] = MappingProxyType({"max_tokens": 256, "temperature": 0})
+"""Of requests, unless others are given."""
+
+SMALL_MODEL: Mapping[str, Any] = MappingProxyType(
+    {"max_tokens": 96, "temperature": 0, "frequency_penalty": 0.5}
+)
+"""For models that go on and on, and round in circles."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,7 @@ class Template:
     instructions: str = INSTRUCTIONS
     """Stand before the passages, in the system's turn. The question has the user's turn alone, so
     that whoever answers it in other words does so by the same passages."""
-    parameters: Mapping[str, Any] = field(default_factory=_parameters)
+    parameters: Mapping[str, Any] = field(default_factory=lambda: PARAMETERS)
     """Of the request."""
     max_bytes: int = 8_000
     """Of the passages together, in UTF-8, so that they fit into the model's context. The nearest
@@ -35,7 +41,7 @@ class Template:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all that, in hexadecimal."""
-        told = [self.model, self.instructions, self.parameters, self.max_bytes]
+        told = [self.model, self.instructions, dict(self.parameters), self.max_bytes]
         return hashlib.sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
     def fitting(self, passages: Sequence[str]) -> int:

@@ -105,6 +105,13 @@ def outcomes(reply: Reply) -> Mapping[str, str]:
     return {stage.name: f"{stage.outcome} {stage.detail}".strip() for stage in reply.stages}
 
 
+def made_by(house: House) -> str:
+    """Return what the stage says of an answer of the fake model server: it echoes."""
+    words = last_prompt(house.upstream)[1]
+    assert words == REFUND
+    return "done 8 tokens"
+
+
 def last_prompt(upstream: FakeUpstream) -> tuple[str, str]:
     system, user = upstream.calls[-1].json()["messages"]
     return system["content"], user["content"]
@@ -124,7 +131,7 @@ async def test_asked_then_asked_again(house: House) -> None:
         "embedding": "miss",
         "search": "done 1 passage",
         "result": "miss",
-        "model": "done miss",
+        "model": made_by(house),
     }
     assert first.documents[0] == "refunds.md"
     assert first.last_updated == 1_001.0
@@ -151,7 +158,7 @@ async def test_a_changed_document_is_another_answer(house: House) -> None:
     after = await rag.ask(REFUND)
     assert "two days" in last_prompt(house.upstream)[0]
     assert outcomes(after)["embedding"] == "hit memory"
-    assert outcomes(after)["model"] == "done miss"
+    assert outcomes(after)["model"] == made_by(house)
     assert house.upstream.call_count == 2
     assert (before.last_updated, after.last_updated) == (1_001.0, 1_002.0)
     await house.sync(refunds=MANUAL["refunds.md"])
@@ -240,7 +247,7 @@ async def test_an_answer_that_was_invalidated(house: House) -> None:
         "embedding": "skipped",
         "search": "skipped",
         "result": "miss",
-        "model": "done miss",
+        "model": made_by(house),
     }
 
 
