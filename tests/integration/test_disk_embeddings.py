@@ -38,7 +38,7 @@ class Recorder:
     def emit(self, event: Event) -> None:
         """Keep ``event``."""
         assert isinstance(event, Degraded)
-        assert event.component == "embedding.disk"
+        assert event.component == "embeddings.disk"
         self.degraded.append(event.error)
 
 

@@ -323,6 +323,9 @@ class EmbeddingCache:
         if reads:
             known, began = await self._known.look(version, wanted)
             found.update(known)
+        elif writes:
+            # Else what is computed is taken for older than the last deletion, and refused.
+            began = Began(began.memory, await self._tiers.learn(version))
         missing = [digest for digest in wanted if digest not in found]
         if missing and reads:
             # Others may have computed some meanwhile.

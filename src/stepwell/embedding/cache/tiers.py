@@ -75,6 +75,15 @@ class Tiers:
         """Those the full store had seen when it was last asked."""
         return self._deletions
 
+    async def learn(self, version: Version) -> Deletions:
+        """Return the deletions that the full store has seen, for whoever begins without a look."""
+        if self._full is not None:
+            try:
+                self._deletions = (await self._full.get(version.name, ())).deletions
+            except StoreError as error:
+                self._degraded(self._full, error)
+        return self._deletions
+
     async def look(self, version: Version, digests: Sequence[ContentDigest]) -> Looked:
         """Return what the stores have of distinct ``digests``.
 

@@ -74,7 +74,7 @@ class DiskEmbeddings:
         self._holder = secrets.token_bytes(_HOLDER_BYTES)
         self._uses = Uses(self._write_uses, clock)
         database = partial(
-            Database, files, TABLES, clock, beside=Alone(), component="embedding.disk"
+            Database, files, TABLES, clock, beside=Alone(), component="embeddings.disk"
         )
         lane = partial(Lane[sqlite3.Connection], clock=clock, events=events)
         self._reads = lane(
