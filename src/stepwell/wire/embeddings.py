@@ -58,7 +58,13 @@ class ForeignRequest:
     """Why; for ``X-Stepwell-Bypass``."""
 
 
-_UNKEYED = frozenset({"model", "input", "encoding_format", "dimensions", "user"})
+_UNKEYED = frozenset(
+    {
+        *("model", "input", "encoding_format", "dimensions"),
+        *("user", "safety_identifier"),
+        *("cache_salt", "priority", "request_id"),  # vLLM's
+    }
+)
 """Fields with a place of their own in a kind, and those that change no vector."""
 
 

@@ -53,7 +53,9 @@ def test_a_part_of_a_batch_is_sent_as_a_batch() -> None:
 
 def test_what_may_change_a_vector_is_told_apart_from_what_does_not() -> None:
     """Unknown fields are parameters in any order; the caller's name and encoding are none."""
-    plain = asked(input="x", user="u", encoding_format="float", dimensions=3)
+    whose = {"user": "u", "safety_identifier": "s"}
+    how = {"cache_salt": "c", "priority": 1, "request_id": "r"}
+    plain = asked(input="x", **whose, **how, encoding_format="float", dimensions=3)
     assert (plain.parameters, plain.dimensions) == ("", 3)
     one = asked(input="x", truncate=True, task="query")
     other = asked(task="query", truncate=True, input="y")
