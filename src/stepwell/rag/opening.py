@@ -16,6 +16,8 @@ from stepwell.assembly.documents import (
 from stepwell.assembly.settings import Class, Log, Settings
 from stepwell.client.cache import Cache
 from stepwell.core.clock import SystemClock
+from stepwell.core.embedding_events import EmbeddingEvent
+from stepwell.core.events import Event
 from stepwell.core.names import LayerName
 from stepwell.rag.flow import TOP, Rag, Sources
 from stepwell.rag.questions import CachedQuestions
@@ -36,7 +38,7 @@ async def open_rag(
     template: Template,
     *,
     top: int = TOP,
-    events: Sink,
+    events: Sink | None = None,
 ) -> AsyncIterator[Rag]:
     """Open the collection's library, the caches, and the way to the model, until the block ends.
 
@@ -50,13 +52,13 @@ async def open_rag(
         collection: Its name.
         template: How a question becomes a request.
         top: Passages for a question.
-        events: Hears what fails without failing a question.
+        events: Hears what fails without failing a question; by default nobody does.
 
     Raises:
         ConfigError: A setting cannot be used, or something is not installed.
         StoreUnavailable: The data directory cannot be used.
     """
-    clock = SystemClock()
+    clock, events = SystemClock(), events or _Silence()
     async with AsyncExitStack() as stack:
         library = await open_library(settings, data_dir, clock=clock, events=events)
         stack.push_async_callback(library.aclose)
@@ -67,6 +69,11 @@ async def open_rag(
         cache = await stack.enter_async_context(Cache(_for_answers(settings), data_dir=data_dir))
         sources = Sources(library, collection, CachedQuestions(embedder, vectors), top)
         yield Rag(sources, cache, _in_class(template))
+
+
+class _Silence:
+    def emit(self, event: Event | EmbeddingEvent) -> None:
+        """Say nothing."""
 
 
 def _in_class(template: Template) -> Template:
