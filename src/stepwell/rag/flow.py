@@ -83,13 +83,16 @@ class Rag:
             EmbeddingError: The question could not be embedded.
             UpstreamError: The model server failed.
         """
-        question = _checked(question)
+        question, started = _checked(question), self._clock.monotonic()
         for _ in range(_TRIES):
             state, edition = await self._state()
+            stages = Stages(self._clock.monotonic)
             try:
-                return await self._answer(question, state, edition)
+                came_to, text = await self._answer(question, state, edition, stages)
             except EditionGone:
                 continue  # Other documents were put in its place meanwhile.
+            milliseconds = 1_000 * (self._clock.monotonic() - started)
+            return Reply(text, came_to.passages, tuple(stages.past), milliseconds)
         raise ConfigError(f"The collection {self._sources.collection!r} is being replaced.")
 
     async def _state(self) -> tuple[CollectionState, Edition]:
@@ -107,16 +110,15 @@ class Rag:
             )
         return state, state.serving
 
-    async def _answer(self, question: str, state: CollectionState, edition: Edition) -> Reply:
-        started, stages = self._clock.monotonic(), Stages(self._clock.monotonic)
+    async def _answer(
+        self, question: str, state: CollectionState, edition: Edition, stages: Stages
+    ) -> tuple[Remembered, str]:
         known = await self._recall(question, state, stages)
         came_to = known or await self._retrieve(question, edition, stages)
-        answer = await self._complete(came_to.request, stages)
-        text = _text_of(answer)
+        text = _text_of(await self._complete(came_to.request, stages))
         if known is None:
             await self._memory.keep(question, state, came_to)
-        milliseconds = 1_000 * (self._clock.monotonic() - started)
-        return Reply(text, came_to.passages, tuple(stages.past), milliseconds)
+        return came_to, text
 
     async def _recall(
         self, question: str, state: CollectionState, stages: Stages
