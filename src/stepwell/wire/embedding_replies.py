@@ -39,6 +39,8 @@ class _Item(msgspec.Struct, forbid_unknown_fields=True):
     index: int
     embedding: list[float] | str
     object: str = "embedding"
+    encoding_format: str = ""
+    """llama.cpp says it of base64."""
 
 
 class _Reply(msgspec.Struct):

@@ -60,6 +60,14 @@ def test_vectors_stay_with_the_places_that_the_server_gives_them() -> None:
     assert read_embeddings_reply(json.dumps(body).encode()).places == (1, 0)
 
 
+def test_llama_cpp_says_the_encoding_of_each_vector() -> None:
+    """It is no more than that."""
+    body = json.loads(reply("AACAPw=="))
+    body["data"][0]["encoding_format"] = "base64"
+    (vector,) = read_embeddings_reply(json.dumps(body).encode()).vectors
+    assert vector.tolist() == [1.0]
+
+
 @pytest.mark.parametrize(
     ("usage", "tokens"),
     [
