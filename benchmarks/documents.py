@@ -53,6 +53,7 @@ ROOT = Path(__file__).parents[1]
 LEAST_CHARACTERS = 12_000
 MOST_CHARACTERS = 100_000
 TOP = 5
+INDEX_SECONDS = 3_600.0
 WORDS = "cache vector model prompt store chunk answer token page index".split()
 
 Pair = tuple[str, str]
@@ -201,7 +202,8 @@ async def measure_search(
 ) -> dict[str, object]:
     """Return seconds and recall of a search."""
     vectors, queries = clustered(count, width, 1), clustered(rounds, width, 2)
-    postgres, file = await open_postgres_library(server.url), await open_library(directory)
+    postgres = await open_postgres_library(server.url, timeout_seconds=INDEX_SECONDS)
+    file = await open_library(directory)
     started = time.perf_counter()
     edition = await fill(postgres, vectors)
     filled_seconds = time.perf_counter() - started
