@@ -45,8 +45,7 @@ from stepwell.embedding.documents.cutting import Bounds, cut
 from stepwell.embedding.documents.sources import Given, read_directory
 from stepwell.embedding.documents.sync import Sync
 from stepwell.stores.postgres.documents.asking import nearest_query
-from stepwell.stores.postgres.documents.schema import DocumentSchema
-from stepwell.stores.postgres.points import SESSION
+from stepwell.stores.postgres.documents.schema import SESSION, DocumentSchema
 from stepwell.testing.library_contract import digest_of, make_document, make_recipe
 
 ROOT = Path(__file__).parents[1]

@@ -19,8 +19,7 @@ from stepwell.stores.disk.documents.library import DiskLibrary
 from stepwell.stores.postgres.database import Database
 from stepwell.stores.postgres.dialing import Address, Dialer
 from stepwell.stores.postgres.documents.library import PostgresLibrary
-from stepwell.stores.postgres.documents.schema import DocumentSchema
-from stepwell.stores.postgres.points import SESSION
+from stepwell.stores.postgres.documents.schema import SESSION, DocumentSchema
 from stepwell.testing.clock import HandClock
 from stepwell.testing.library_contract import DIMENSIONS, vector_of
 from support.redis_servers import PATIENCE_SECONDS

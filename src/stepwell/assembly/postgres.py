@@ -9,6 +9,7 @@ from stepwell.core.vectors import Embedder
 from stepwell.stores.postgres.database import Database
 from stepwell.stores.postgres.dialing import Address, Dialer
 from stepwell.stores.postgres.documents.library import PostgresLibrary
+from stepwell.stores.postgres.documents.schema import SESSION as PASSAGE_SESSION
 from stepwell.stores.postgres.documents.schema import DocumentSchema
 from stepwell.stores.postgres.embeddings.schema import EmbeddingSchema
 from stepwell.stores.postgres.embeddings.store import SESSION as READING_SESSION
@@ -121,7 +122,7 @@ def make_postgres_library(
     address, schema = _address(table, url), DocumentSchema(table.prefix)
 
     def database(connections: int, seconds: float) -> Database:
-        dialer = Dialer(address, seconds, schema.prepare, SESSION)
+        dialer = Dialer(address, seconds, schema.prepare, PASSAGE_SESSION)
         return Database(
             dialer, connections=connections, on_change=lambda _: on_change(library.trouble)
         )

@@ -18,6 +18,15 @@ from stepwell.core.errors import ConfigError
 from stepwell.stores.postgres.dialing import Connection
 from stepwell.stores.postgres.schema import MAX_DIMENSIONS, make_extension
 
+SESSION = {
+    "jit": "off",
+    "plan_cache_mode": "force_custom_plan",
+    "hnsw.ef_search": "64",
+    "hnsw.iterative_scan": "relaxed_order",
+}
+"""Of each connection that searches. Five of 20,000 passages are found as surely as with 100, in
+half the time. The index goes on until it has found enough that was not deleted meanwhile."""
+
 _HNSW = "m = 16, ef_construction = 64"
 
 BUILDING_MEMORY = "256MB"
