@@ -19,8 +19,18 @@ from stepwell.policy.prompt_shape.movable import Movable, movable_in, without
 from stepwell.policy.prompt_shape.pieces import as_json
 from stepwell.policy.prompt_shape.places import at, head_texts_at, last_user_content_at, replaced
 
-SHAPE_VERSION = 1
+SHAPE_VERSION = 2
 """Of all rewrites together. Part of what an answer depends on: raise it when one changes."""
+
+
+MAX_HEAD_CHARACTERS = 1_000_000
+"""A longer system prompt keeps its words: reading it would hold up everybody else's requests."""
+
+MAX_HEAD_TEXTS = 1_000
+"""One in more parts does, too."""
+
+_MAX_PASSES = 8
+"""Over a text. What is moved may uncover what can be moved as well, in texts made for that."""
 
 
 class Rewrite(StrEnum):
@@ -77,7 +87,9 @@ def reshape(endpoint: Endpoint, body: dict[str, Any], rules: Collection[Rewrite]
         body: The parsed request; not changed. Fields keep their order.
         rules: The rewrites asked for.
 
-    Cost: some 0.05 us per character of the system prompt, 0.2 us in lines that have a digit.
+    Cost: some 0.05 us per character of the system prompt, 0.2 us in lines that have a digit; of a
+    prompt made to be slow, eight times 1 us. Beyond `MAX_HEAD_CHARACTERS` or `MAX_HEAD_TEXTS` only
+    tools change.
     """
     if endpoint is Endpoint.COMPLETIONS or not rules:
         return Reshaped(body, ())
@@ -136,12 +148,17 @@ def _with_words(
     causes = frozenset(cause for rule in rules for cause in _MOVES.get(rule, ()))
     to = last_user_content_at(endpoint, body)
     tidy, moved, after = Rewrite.WHITESPACE in rules, list[Movable](), body
-    for path in head_texts_at(endpoint, body):
+    paths = head_texts_at(endpoint, body)
+    characters = sum(len(at(body, path)) for path in paths)
+    if len(paths) > MAX_HEAD_TEXTS or characters > MAX_HEAD_CHARACTERS:
+        return body
+    for path in paths:
         text = at(body, path)
         # Without a place to move to, nothing moves.
-        new = _settled(text, causes if to else frozenset(), moved, tidy=tidy)
-        if new != text:
-            after = replaced(after, path, new)
+        new = _settled(text, causes if to else frozenset(), tidy=tidy)
+        if new.text != text:
+            after = replaced(after, path, new.text)
+            moved += new.moved
     if after is body:
         return body
     if to and moved:
@@ -154,19 +171,39 @@ def _with_words(
     return after
 
 
-def _settled(text: str, causes: frozenset[Cause], moved: list[Movable], *, tidy: bool) -> str:
-    """Apply rewrites to a text of the system prompt until nothing changes any more."""
-    while True:
-        after = _tidied(text) if tidy else text
-        for place in movable_in(after, causes)[:1] if causes else ():
-            rest = without(after, place)
-            # A prompt that says nothing else stays: without one, templates put in their own.
-            if rest.strip():
-                moved.append(place)
-                after = rest
-        if after == text:
-            return text
-        text = after
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """A text of the system prompt to which no rewrite applies any more."""
+
+    text: str
+    moved: list[Movable]
+
+
+def _settled(text: str, causes: frozenset[Cause], *, tidy: bool) -> _Settled:
+    """Apply rewrites to a text until nothing changes any more; as it was, if that takes long."""
+    after, moved = text, list[Movable]()
+    for _ in range(_MAX_PASSES):
+        before = after
+        after = _tidied(before) if tidy else before
+        places = movable_in(after, causes) if causes else []
+        after, gone = _without_all(after, places)
+        moved += gone
+        if after == before:
+            return _Settled(text=after, moved=moved)
+    return _Settled(text=text, moved=[])
+
+
+def _without_all(text: str, places: list[Movable]) -> tuple[str, list[Movable]]:
+    """Return ``text`` without sentences, and those that are gone, from left to right."""
+    gone: list[Movable] = []
+    # From the right: what stands before a sentence keeps its place.
+    for place in reversed(places):
+        rest = without(text, place)
+        # A prompt that says nothing else stays: without one, templates put in their own.
+        if rest.strip():
+            gone.insert(0, place)
+            text = rest
+    return text, gone
 
 
 _EMPTY_LINES = re.compile(r"\n{3,}")

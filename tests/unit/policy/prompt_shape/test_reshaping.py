@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 
 from stepwell.core.names import Endpoint
-from stepwell.policy.prompt_shape.reshaping import Reshaped, Rewrite, reshape, shape_identity
+from stepwell.policy.prompt_shape import reshaping
+from stepwell.policy.prompt_shape.movable import movable_in
+from stepwell.policy.prompt_shape.reshaping import (
+    MAX_HEAD_CHARACTERS,
+    MAX_HEAD_TEXTS,
+    Reshaped,
+    Rewrite,
+    reshape,
+    shape_identity,
+)
 
 Body = dict[str, Any]
 
@@ -137,6 +146,53 @@ def test_a_conversation_keeps_all_turns_but_the_last() -> None:
 def test_without_a_users_turn_nothing_moves() -> None:
     body = {"model": "m", "messages": [{"role": "system", "content": "Now: 10:00\nBe kind."}]}
     assert rewritten(body).body is body
+
+
+class TestPromptsMadeToBeSlow:
+    def test_all_that_moves_is_found_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A search for each of them would take as many times as long as one."""
+        labels = [
+            f"{whose}{what}{gap}{kind}"
+            for whose in ("", "the ", "this ", "your ", "your current ")
+            for what in ("session", "request", "trace", "thread", "run")
+            for gap in (" ", "-", "_")
+            for kind in ("id", "uuid")
+        ]
+        lines = [f"{label}: x{number}" for number, label in enumerate(labels)]
+        searches = 0
+
+        def counted(*given: Any) -> Any:
+            nonlocal searches
+            searches += 1
+            return movable_in(*given)
+
+        monkeypatch.setattr(reshaping, "movable_in", counted)
+        found = rewritten(chat("\n".join(["Be kind.", *lines])))
+        assert texts(found) == ["Be kind.", note(". ".join(lines))]
+        assert searches == 2
+
+    def test_one_that_uncovers_others_without_end_stays(self) -> None:
+        """Each sentence can be moved only when the one before it has left its line."""
+        chain = ".".join(f"tokens {what}: 5" for what in ("used", "left", "spent", "remaining"))
+        assert texts(rewritten(chat(f"{chain}.\nBe kind.")))[0] == "Be kind."
+        subjects = ("tokens", "credits", "budget", "quota", "requests", "messages", "calls")
+        verbs = ("used", "left", "spent", "remaining")
+        chain = ".".join(f"{what} {verb}: 5" for what in subjects for verb in verbs)
+        body = chat(f"{chain}.\nBe kind.")
+        assert rewritten(body).body is body
+
+    @pytest.mark.parametrize("over", [0, 1])
+    def test_a_very_long_one_keeps_its_words(self, over: int) -> None:
+        line = "Now: 10:00\n"
+        body = chat(line + "a" * (MAX_HEAD_CHARACTERS - len(line) + over))
+        assert (rewritten(body).body is body) == bool(over)
+
+    @pytest.mark.parametrize("over", [0, 1])
+    def test_so_does_one_in_very_many_parts(self, over: int) -> None:
+        parts = [{"type": "text", "text": "Be kind."}] * (MAX_HEAD_TEXTS - 1 + over)
+        body = chat("")
+        body["messages"][0]["content"] = [{"type": "text", "text": "Now: 10:00\nHi."}, *parts]
+        assert (rewritten(body).body is body) == bool(over)
 
 
 def test_responses() -> None:
