@@ -63,7 +63,7 @@ class Embedding(Table, frozen=True):
     keep_texts: bool = True
     """Whether texts are kept with their vectors, so that ``stepwell embeddings fill`` can embed
     them with another model. Token arrays have none."""
-    max_versions: Count = 1_000
+    max_versions: Count = 256
     """Kinds of vectors (model, dimensions, parameters) that are kept. Vectors of further ones are
     computed, and not kept."""
     canary_seconds: Annotated[float, Meta(ge=0, le=366 * 86_400)] = 3_600

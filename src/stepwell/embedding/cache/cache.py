@@ -41,7 +41,7 @@ class Bounds:
     stores, for ever."""
     pending_bytes: int = 64 << 20
     """Of what waits to be written."""
-    max_versions: int = 64
+    max_versions: int = 256
     """In the full store; what is beyond is computed, and not kept."""
     canary_seconds: float | None = CANARY_SECONDS
     """How often a provider's model is looked at; ``None``: never."""
