@@ -56,7 +56,7 @@ def put_together(settings: TorchSettings, loaded: Loaded) -> TorchParts:
     cache, disk = make_cache(settings, loaded.model.facts.shape, SystemClock())
     engine = Engine(loaded.model, LentCache(cache, disk), slots=settings.slots)
     facts = loaded.model.facts
-    prompter = Prompter(loaded.tokenizer, facts.vocabulary)
+    prompter = Prompter(loaded.tokenizer, facts.vocabulary, facts.context_tokens)
     answerer = Answerer(engine, prompter, loaded.tokenizer)
     app = App(
         answerer,

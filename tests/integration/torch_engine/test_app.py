@@ -130,6 +130,21 @@ async def test_too_large_a_body_is_refused(client: httpx.AsyncClient) -> None:
     assert (await client.post(CHAT, content=b" " * (17 << 20))).status_code == 413
 
 
+async def test_what_no_context_could_hold_is_refused_unread(client: httpx.AsyncClient) -> None:
+    """Encoding it would take seconds and gigabytes, of which others wait for their turn."""
+    text = "a" * (2048 * 64)
+    for path, body in (
+        (CHAT, chat(messages=[{"role": "user", "content": text}])),
+        ("/v1/completions", {"model": "tiny", "prompt": text}),
+        ("/tokenize", {"model": "tiny", "prompt": text}),
+    ):
+        reply = await client.post(path, json=body)
+        assert reply.status_code == 400
+        error = reply.json()["error"]
+        assert error["code"] == "context_length_exceeded"
+        assert "characters" in error["message"]
+
+
 async def test_neutral_values_are_no_fault(client: httpx.AsyncClient) -> None:
     """Clients send defaults along; members of no meaning here are ignored."""
     body = chat(n=1, presence_penalty=0, logprobs=False, tools=None, user="u", metadata={"a": "b"})

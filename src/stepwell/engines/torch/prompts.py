@@ -100,10 +100,21 @@ class SpokenTokens:
 class Prompter:
     """Turns conversations and texts into prompts. Safe for many threads."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, vocabulary: int) -> None:
-        """Take the tokenizer of the model that is prompted, and how many tokens the model knows."""
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerFast, vocabulary: int, context_tokens: int
+    ) -> None:
+        """Take the tokenizer of the model that is prompted.
+
+        Args:
+            tokenizer: Of the model.
+            vocabulary: How many tokens the model knows.
+            context_tokens: Prompt and answer together.
+        """
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
+        self._context_tokens = context_tokens
+        longest = max(map(len, tokenizer.get_vocab()), default=1)
+        self._max_characters = context_tokens * longest
         self._spoken = SpokenTokens()
         special = sorted(filter(None, tokenizer.all_special_tokens), key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, special)) or r"(?!)")
@@ -129,7 +140,18 @@ class Prompter:
         return self.text(str(text), tenant)
 
     def text(self, text: str, tenant: Namespace | None) -> Prompt:
-        """Return a text as a prompt. Blocks, as `chat` does."""
+        """Return a text as a prompt. Blocks, as `chat` does.
+
+        Raises:
+            RequestError: It has more characters than so many tokens can stand for. To encode
+                megabytes would take seconds, and some 100 bytes a token, before that is found.
+        """
+        if len(text) > self._max_characters:
+            raise RequestError(
+                f"the prompt has {len(text)} characters, more than the {self._context_tokens}"
+                " tokens that the model takes",
+                code="context_length_exceeded",
+            )
         # Only in front of a special token, which never merges with what stands before it.
         ends = [found.start() for found in self._special.finditer(text)]
         known, tokens = self._spoken.longest(text, [*ends, len(text)], tenant)
