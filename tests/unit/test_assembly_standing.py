@@ -119,6 +119,8 @@ def test_nobodys_prompt_where_tenants_are_kept_apart(auth: dict[str, Any]) -> No
         (b"\xff\xfe", "is not UTF-8"),
         (b"{", "is not JSON"),
         (b"{}", "a JSON list"),
+        (b"[]", "a JSON list"),
+        (b'["search", 3]', "a JSON list of objects"),
     ],
 )
 def test_tools_that_are_none(tmp_path: Path, content: bytes, expected: str) -> None:

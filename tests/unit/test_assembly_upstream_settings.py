@@ -63,6 +63,16 @@ def test_what_does_not_go_together(table: dict[str, Any], said: str) -> None:
         parse_settings({"upstreams": {"llm": table}})
 
 
+@pytest.mark.parametrize("name", ["kv_events", "kv_replays"])
+@pytest.mark.parametrize("port", [0, 65_536, 99_999])
+def test_a_port_that_is_none(name: str, port: int) -> None:
+    """ZeroMQ takes it, and never hears anything."""
+    addresses = {"kv_events": ["tcp://a:1"], name: [f"tcp://b:{port}"]}
+    table = {"base_url": TWO[0], "engine": "vllm", "prefix": addresses}
+    with pytest.raises(ConfigError, match=f"'tcp://b:{port}' has a port that is none"):
+        parse_settings({"upstreams": {"llm": table}})
+
+
 def test_a_replica_of_one_block() -> None:
     table = {"replicas": TWO, "prefix": {"block_tokens": 16, "replica_tokens": 16}}
     assert parse_settings({"upstreams": {"llm": table}}).upstreams["llm"].replicas == tuple(TWO)

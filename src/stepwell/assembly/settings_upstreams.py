@@ -56,6 +56,9 @@ class UpstreamPrefix(Table, frozen=True):
                 f"replica_tokens is {self.replica_tokens}; it must be at least block_tokens, which"
                 f" is {self.block_tokens}"
             )
+        for address in self.kv_events + self.kv_replays:
+            if address.startswith("tcp:") and not 0 < int(address.rpartition(":")[2]) < 1 << 16:
+                raise ValueError(f"{address!r} has a port that is none; allowed: from 1 to 65535")
         # In one go: nothing listens for events and for requests to replay them at one address.
         check_distinct("kv_events and kv_replays", self.kv_events + self.kv_replays)
 

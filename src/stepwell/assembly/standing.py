@@ -151,8 +151,10 @@ def _tools(setting: str, name: str) -> list[Any]:
         tools = orjson.loads(_read(setting, name))
     except orjson.JSONDecodeError as error:
         raise ConfigError(f"{setting}: {name} is not JSON: {error}.") from error
-    if not isinstance(tools, list) or not tools:
-        raise ConfigError(f"{setting}: {name} must hold a JSON list, the `tools` of the requests.")
+    if not (isinstance(tools, list) and tools and all(isinstance(one, dict) for one in tools)):
+        raise ConfigError(
+            f"{setting}: {name} must hold a JSON list of objects, the `tools` of the requests."
+        )
     return tools
 
 

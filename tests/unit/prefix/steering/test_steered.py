@@ -233,6 +233,29 @@ class TestTokensThatComeLate:
         await told()
         assert (source.asked, source.named, one.loads) == (1, 0, [0])
 
+    @pytest.mark.parametrize("leaves_at", range(8))
+    @pytest.mark.parametrize("named_at", range(8))
+    async def test_whenever_they_come_and_whenever_the_caller_leaves(
+        self, source: LateTokens, leaves_at: int, named_at: int
+    ) -> None:
+        hold = asyncio.Event()
+        one = steering(SomeServer("a", well, hold=hold), source=source)
+        asked = asyncio.create_task(one.ask(asking(PROMPT)))
+        for moment in range(8):
+            if moment == leaves_at:
+                asked.cancel()
+            if moment == named_at:
+                source.let_go.set()
+            if moment == 2:
+                hold.set()
+            await asyncio.sleep(0)
+        await asyncio.wait([asked])
+        await told()
+        assert one.loads == [0]
+        assert one.upstream.reports()[0].held_tokens in {0, 400}
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        await one.upstream.aclose()
+
     async def test_nor_after_closing(self, source: LateTokens) -> None:
         one = steering(SomeServer("a", well), source=source)
         await one.ask(asking(PROMPT))
