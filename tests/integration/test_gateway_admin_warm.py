@@ -1,9 +1,11 @@
 """A prompt that an operator has the model servers read, through the gateway."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from support.fleet import SYSTEM, Fleet, fleet
 from support.gateway import Answer, Gateway, StartGateway
@@ -81,6 +83,37 @@ async def test_a_tenants_copy_has_its_salt_and_its_tools(
         ]
         assert first["cache_salt"] == second["cache_salt"]
         assert first["tools"] == second["tools"] == tools
+
+
+async def test_several_at_once_are_all_read(tmp_path: Path) -> None:
+    async with fleet(tmp_path, 2) as fleet_:
+        said = await asyncio.gather(*(readings(fleet_) for _ in range(4)))
+        assert {one["outcome"] for replicas in said for one in replicas} == {"read"}
+        assert fleet_.calls == [4, 4]
+        assert [report["load"] for report in await fleet_.reports()] == [0, 0]
+
+
+async def test_they_read_on_when_who_asked_has_left(tmp_path: Path) -> None:
+    async with fleet(tmp_path, 2) as fleet_:
+        first, second = fleet_.replicas
+        first.scripts["m"] = Script(hold=(hold := asyncio.Event()))
+        asking = asyncio.create_task(warm(fleet_.gateway))
+        await first.wait_for_calls(1)
+        asking.cancel()
+        await asyncio.wait([asking])
+        hold.set()
+        await second.wait_for_calls(1)
+
+
+async def test_a_gateway_that_stops_breaks_it_off(tmp_path: Path) -> None:
+    async with fleet(tmp_path, 2) as fleet_:
+        first, second = fleet_.replicas
+        first.scripts["m"] = Script(hold=asyncio.Event())
+        asking = asyncio.create_task(warm(fleet_.gateway))
+        await first.wait_for_calls(1)
+    with pytest.raises(aiohttp.ClientError):
+        await asking
+    assert second.call_count == 0
 
 
 @pytest.mark.parametrize(

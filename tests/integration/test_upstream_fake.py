@@ -5,10 +5,12 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 
+import aiohttp
 import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
+from stepwell.testing.fake_prefixes import FakePrefixCache
 from stepwell.testing.fake_upstream import FakeUpstream, Script
 
 MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "one two"}]
@@ -180,6 +182,22 @@ async def test_server_comes_back_at_the_same_address(client: openai.AsyncOpenAI)
         address = server.base_url
     async with server, openai.AsyncOpenAI(base_url=address, api_key="k") as again:
         assert [model async for model in again.models.list()]
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/tokenize", "/apply-template"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": ["one", None, 3, [], {}, {"role": 3, "content": {"a": 1}}]},
+        {"messages": "one"},
+        {"content": None},
+        {"content": 3, "prompt": [1, 2]},
+    ],
+)
+async def test_prompts_of_no_known_form_have_words_too(path: str, body: dict[str, object]) -> None:
+    async with FakeUpstream(prefixes=FakePrefixCache()) as server, aiohttp.ClientSession() as http:
+        async with http.post(server.base_url.removesuffix("/v1") + path, json=body) as reply:
+            assert reply.status == 200
 
 
 def test_module_serves_until_interrupted() -> None:

@@ -171,7 +171,7 @@ class Performance:
 
 def _tokenize(body: dict[str, Any]) -> dict[str, Any]:
     """Answer as vLLM does for ``messages``, and llama.cpp for ``content``."""
-    words = body["content"].split() if "content" in body else words_of(body)
+    words = fake_answers.last_text(body["content"]).split() if "content" in body else words_of(body)
     return {"tokens": ids_of(words), "count": len(words)}
 
 

@@ -40,7 +40,8 @@ def words_of(body: Mapping[str, Any]) -> list[str]:
         return str(body.get("prompt", "")).split()
     words: list[str] = []
     for message in messages:
-        words += [f"<{message.get('role')}>", *last_text(message.get("content")).split()]
+        turn = message if isinstance(message, dict) else {"content": message}
+        words += [f"<{turn.get('role')}>", *last_text(turn.get("content")).split()]
     return [*words, "<assistant>"]
 
 

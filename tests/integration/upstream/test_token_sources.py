@@ -6,13 +6,21 @@ from typing import Any
 
 import orjson
 import pytest
+from support.steering import SomeReply, SomeServer
 
 from stepwell.core.kv import Tokens
 from stepwell.core.names import Endpoint
 from stepwell.core.ports import Call
-from stepwell.core.steering import TokenSource, TokensUnavailable
+from stepwell.core.steering import NoSinglePrompt, TokenSource, TokensUnavailable
 from stepwell.engines.http import HttpUpstream
-from stepwell.engines.token_sources import EngineTokens, ask_llama, ask_vllm, tokens_of
+from stepwell.engines.token_sources import (
+    MAX_REPLY_BYTES,
+    Ask,
+    EngineTokens,
+    ask_llama,
+    ask_vllm,
+    tokens_of,
+)
 from stepwell.telemetry.meters import Meters
 from stepwell.testing.fake_prefixes import FakePrefixCache, ids_of
 from stepwell.testing.fake_upstream import FakeUpstream, Script
@@ -110,3 +118,36 @@ async def test_a_server_that_is_gone(source: TokenSource, server: FakeUpstream) 
     with pytest.raises(TokensUnavailable):
         await named(source, call(**CHAT))
     await server.__aenter__()
+
+
+@pytest.mark.parametrize("ask", [ask_vllm, ask_llama])
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"[1, 2]",
+        b'{"tokens": null}',
+        b'{"tokens": {"0": 1}}',
+        b'{"tokens": ["one"]}',
+        b'{"tokens": [1.5]}',
+        b'{"tokens": [[1]]}',
+        b'{"tokens": [null]}',
+        b'{"tokens": [4294967296]}',
+        b'{"tokens": [1e400]}',
+        b'{"tokens": [1',
+        b'{"tokens": ' + b"[" * 100_000,
+        b'{"tokens": [' + b"1," * (MAX_REPLY_BYTES // 2) + b"1]}",
+    ],
+)
+async def test_a_server_that_lies(ask: Ask, said: bytes) -> None:
+    replies = iter([b'{"prompt": "Hi"}', said] if ask is ask_llama else [said])
+    server = SomeServer("liar", lambda _: SomeReply([next(replies)]))
+    with pytest.raises(TokensUnavailable):
+        await named(EngineTokens(server, ask, timeout_seconds=30), call(**CHAT))
+
+
+@pytest.mark.parametrize("said", [b"", b"null", b'{"prompt": null}', b'{"prompt": [1, 2]}'])
+async def test_a_template_that_lies(said: bytes) -> None:
+    server = SomeServer("liar", lambda _: SomeReply([said]))
+    with pytest.raises((TokensUnavailable, NoSinglePrompt)):
+        await named(EngineTokens(server, ask_llama, timeout_seconds=30), call(**CHAT))
