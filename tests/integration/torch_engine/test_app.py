@@ -195,6 +195,34 @@ async def test_an_answer_of_before_may_have_no_text(client: httpx.AsyncClient) -
     assert await tokens({"content": parts}) == await tokens({"content": "Let me see."})
 
 
+async def test_a_beginning_of_the_text_that_is_none_of_the_tokens(
+    client: httpx.AsyncClient, make_parts: MakeParts
+) -> None:
+    """ "t" goes on as "the", one token: what was kept of the end is of no use, and not used."""
+    begin, end = "You are kind. " * 30 + "\n", "\nSay it."
+    first, second = begin + "t" * 3 + "t", begin + "t" * 3 + "the" + end
+    asked = {"model": "tiny", "max_tokens": 8, "temperature": 0}
+
+    async def ask(with_: httpx.AsyncClient, prompt: str) -> tuple[str, int]:
+        reply = (await with_.post("/v1/completions", json={**asked, "prompt": prompt})).json()
+        cached: int = reply["usage"]["prompt_tokens_details"]["cached_tokens"]
+        return reply["choices"][0]["text"], cached
+
+    named = [
+        (await client.post("/tokenize", json={"model": "tiny", "prompt": prompt})).json()["tokens"]
+        for prompt in (first, second)
+    ]
+    assert second.startswith(first)
+    assert named[1][: len(named[0])] != named[0]
+    await ask(client, first)
+    said, cached = await ask(client, second)
+    same = next(at for at, (one, two) in enumerate(zip(*named, strict=False)) if one != two)
+    assert cached == same // 16 * 16
+    cold = httpx.ASGITransport(make_parts().app.asgi)
+    async with httpx.AsyncClient(transport=cold, base_url="http://engine", headers=KEY) as other:
+        assert await ask(other, second) == (said, 0)
+
+
 async def test_salts_keep_prefixes_apart(client: httpx.AsyncClient) -> None:
     async def cached(**members: str) -> int:
         usage = (await client.post(CHAT, json=chat(**members))).json()["usage"]

@@ -1,5 +1,7 @@
 """`PrefixCache`: what stays, what leaves and in which order, pins, quotas, what is used."""
 
+from dataclasses import replace
+
 import pytest
 from support.kv_shelves import (
     BLOCK,
@@ -19,7 +21,7 @@ from support.kv_shelves import (
     scope,
 )
 
-from stepwell.core.kv import KvCache, Tokens
+from stepwell.core.kv import Adapter, KvCache, Tokens
 from stepwell.prefix.admission import SecondSight
 from stepwell.prefix.cache import Limits
 from stepwell.prefix.policies import CostAware, Lfu
@@ -69,6 +71,17 @@ def test_scopes_share_nothing() -> None:
     assert load(cache, prompt(1, 2), scope("a")) == []
     assert load(cache, prompt(1, 2), scope("b", b"t")) == []
     assert len(load(cache, prompt(1, 2), scope("a", b"t"))) == 2
+
+
+def test_adapters_of_one_name_share_nothing() -> None:
+    """A reloaded one has another version, and the base model has none."""
+    cache = make_cache()
+    old, new = (replace(scope(), adapter=Adapter("support", version)) for version in ("1", "2"))
+    keep(cache, prompt(1, 2), old)
+    assert load(cache, prompt(1, 2), new) == []
+    assert load(cache, prompt(1, 2), scope()) == []
+    assert len(load(cache, prompt(1, 2), old)) == 2
+    assert len({old.digest(), new.digest(), scope().digest()}) == 3
 
 
 def test_scopes_without_blocks_leave_no_trace() -> None:
