@@ -1,7 +1,7 @@
 """Two prompts side by side: how far they are the same, and what parts them that could go. Pure."""
 
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 from stepwell.policy.prompt_shape.causes import Cause
 from stepwell.policy.prompt_shape.pieces import Piece
@@ -162,7 +162,7 @@ def _raw(pieces: tuple[Piece, ...]) -> str:
 
 def _order(prompt: Prompt, like: Segment) -> str:
     """Return how the tools or the documents of a prompt begin, in the order they stand in it."""
-    alike = [s for s in prompt.segments if (s.part, s.disorder) == (like.part, like.disorder)]
-    return ", ".join(
-        segment.name or segment.bare[:_SHOWN_OF_EACH] for segment in alike[:_SHOWN_CHARACTERS]
-    )
+    alike = (s for s in prompt.segments if (s.part, s.disorder) == (like.part, like.disorder))
+    # No more than are shown: it is asked for at each tool that stands elsewhere.
+    first = islice(alike, _SHOWN_CHARACTERS)
+    return ", ".join(segment.name or segment.bare[:_SHOWN_OF_EACH] for segment in first)
