@@ -1,5 +1,6 @@
 """Putting documents into an edition, each by a transaction of its own."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -74,7 +75,7 @@ class Putting:
             StoreError: The library failed.
         """
         if documents:
-            await self._put([_Cut(one, cut_document(one, self._bounds)) for one in documents])
+            await self._put(await asyncio.to_thread(self._cut, documents))
 
     async def annotate(self, compared: Compared) -> None:
         """Put other metadata on a document. Raises as `put`."""
@@ -142,8 +143,11 @@ class Putting:
         elif compared.same_text:
             await self._annotate(compared, races)
         else:
-            document = cut_document(compared, self._bounds)
-            await self._put([_Cut(compared, document, races, vectors)])
+            (cut,) = await asyncio.to_thread(self._cut, [compared])
+            await self._put([replace(cut, races=races, vectors=vectors)])
+
+    def _cut(self, documents: Sequence[Compared]) -> list[_Cut]:
+        return [_Cut(one, cut_document(one, self._bounds)) for one in documents]
 
     async def _vectors(self, documents: Sequence[_Cut]) -> Vectors:
         """Return the vectors of all chunks that the edition lacks. Raises `EmbeddingError`."""

@@ -151,7 +151,8 @@ class Sync:
             return frozenset()
         summary.added += compared.known is None
         summary.changed += compared.known is not None
-        digests = [chunk.digest for chunk in cut_document(compared, self._bounds).chunks]
+        document = await asyncio.to_thread(cut_document, compared, self._bounds)
+        digests = [chunk.digest for chunk in document.chunks]
         summary.chunks += len(digests)
         if edition is None:
             return frozenset(digests)
