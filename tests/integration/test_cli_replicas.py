@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.fleet import Fleet, fleet
 from support.gateway import Gateway, StartGateway
+from support.raw_server import serving
 
 from stepwell.cli.admin_client import AdminClient
 from stepwell.cli.main import main
@@ -112,6 +113,23 @@ async def test_another_server_there(tmp_path: Path) -> None:
             await asyncio.to_thread(client.get, "/metrics")
         with pytest.raises(ConfigError, match="answers 404: "):
             await asyncio.to_thread(client.get, "/nowhere")
+
+
+async def test_what_a_server_says_cannot_write_on_the_terminal() -> None:
+    said = json.dumps({"error": {"message": "\x1b[31mred\n" + "x" * 5_000}}).encode()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 400 Bad Request\r\ncontent-length: {len(said)}\r\n\r\n"
+        writer.write(head.encode() + said)
+        await writer.drain()
+
+    async with serving(answer) as port:
+        client = AdminClient(f"http://127.0.0.1:{port}", None)
+        with pytest.raises(ConfigError, match="answers 400: ") as refused:
+            await asyncio.to_thread(client.get, "/admin/replicas")
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 1_200
 
 
 async def test_the_settings_say_where_and_the_token(

@@ -10,10 +10,12 @@ import orjson
 from stepwell.assembly.environment import secret_from
 from stepwell.assembly.settings import Server
 from stepwell.core.errors import ConfigError
+from stepwell.study.terminal import plain
 
 TIMEOUT_SECONDS = 10.0
 
 _ERROR = 400
+_MAX_MESSAGE = 1_000
 _ANY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  (compared, not bound)
 
 
@@ -123,4 +125,4 @@ def _message(said: object) -> str:
     """Return the sentence in an error of OpenAI's form."""
     error = said.get("error") if isinstance(said, dict) else None
     message = error.get("message") if isinstance(error, dict) else None
-    return message if isinstance(message, str) else "no more is said"
+    return plain(message, _MAX_MESSAGE) if isinstance(message, str) else "no more is said"
