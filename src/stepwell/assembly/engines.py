@@ -89,6 +89,7 @@ def torch_settings(name: str, upstream: Upstream, data_dir: Path) -> TorchSettin
         memory_bytes=table.kv_max_bytes,
         int8_bytes=table.kv_int8_max_bytes,
         disk_bytes=table.kv_disk_max_bytes,
+        tenant_share=table.kv_tenant_share,
     )
 
 

@@ -100,6 +100,9 @@ class Torch(Table, frozen=True):
     block is not exact any more."""
     kv_disk_max_bytes: Annotated[int, Meta(ge=0, le=1 << 50)] = 4 << 30
     """KV blocks on disk, below the data directory, exact; they stay over a restart. 0: none."""
+    kv_tenant_share: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    """Share of each of these that one tenant's blocks may take. Below 1, a tenant that is over it
+    pushes out its own blocks, and never another's."""
 
 
 _SALTING = frozenset({"vllm", "sglang"})

@@ -190,14 +190,18 @@ def make_cache(
     if settings.disk_bytes:
         files = BlockFiles(Path(settings.kv_folder), max_bytes=settings.disk_bytes, clock=clock)
         disk = DiskBlocks(files, shape, block_tokens)
+
+    def tenants(shelf_bytes: int) -> int | None:
+        share = settings.tenant_share
+        return None if share >= 1 else int(shelf_bytes * share)
+
+    memory, int8, on_disk = settings.memory_bytes, settings.int8_bytes, settings.disk_bytes
+    as_computed = AsComputed[torch.Tensor](lambda _: exact_bytes)
+    packed = Int8Form(shape, block_tokens)
     shelves = Shelves(
-        exact=MemoryShelf(AsComputed[torch.Tensor](lambda _: exact_bytes), settings.memory_bytes),
-        compact=(
-            MemoryShelf(Int8Form(shape, block_tokens), settings.int8_bytes)
-            if settings.int8_bytes
-            else None
-        ),
-        disk=DiskShelf(disk, settings.disk_bytes) if disk is not None else None,
+        exact=MemoryShelf(as_computed, memory, tenants(memory)),
+        compact=MemoryShelf(packed, int8, tenants(int8)) if int8 else None,
+        disk=DiskShelf(disk, on_disk, tenants(on_disk)) if disk is not None else None,
     )
     cache = PrefixCache(
         block_tokens,

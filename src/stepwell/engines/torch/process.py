@@ -44,6 +44,8 @@ class TorchSettings:
     """For KV blocks in int8; 0: there are none."""
     disk_bytes: int = 4 << 30
     """For KV blocks on disk; 0: there are none."""
+    tenant_share: float = 1.0
+    """Of each of them, what one tenant's blocks may take."""
     api_key: str = field(default="", repr=False)
     port: int = 0
     """0 takes a free one."""
