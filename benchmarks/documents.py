@@ -11,8 +11,8 @@ are installed: they cut the same texts.
 
 *Search*: the five passages nearest to a question, of 20,000 clustered vectors of 1,536 numbers.
 ``hnsw`` is the library on PostgreSQL; ``exact`` the same query without its index; ``file`` the
-library in a file, which is exact. Recall is against float32 in numpy. Rounds go over all in turn; a
-ratio is the median of those within the rounds.
+library in a file, which is exact. Recall is against float32 in numpy. Each has its turn alone, with
+all questions: the tests' server has 64 MB of buffers, and a search of everything takes them all.
 
 *Sync*: documents put in and looked at again, by an embedder that costs nothing. ``floor`` reads and
 hashes them.
@@ -214,14 +214,13 @@ async def measure_search(
             "exact": exact,
             "file": _through(file, await fill(file, vectors)),
         }
-        for search in ways.values():
+        for name, search in ways.items():
             await search(vectors[0])
-        for query in queries:
-            true = {int(at) for at in np.argsort(-(vectors @ query))[:TOP]}
-            for name, search in ways.items():
+            for query in queries:
                 started = time.perf_counter()
                 found = await search(query)
                 seconds.setdefault(name, []).append(time.perf_counter() - started)
+                true = {int(at) for at in np.argsort(-(vectors @ query))[:TOP]}
                 hits[name] = hits.get(name, 0) + len(found & true)
     await postgres.aclose()
     await file.aclose()
@@ -229,9 +228,7 @@ async def measure_search(
         {
             "search": name,
             "milliseconds": 1_000 * statistics.median(seconds[name]),
-            "exact / this": statistics.median(
-                exact / this for exact, this in zip(seconds["exact"], seconds[name], strict=True)
-            ),
+            "exact / this": statistics.median(seconds["exact"]) / statistics.median(seconds[name]),
             "recall@5": hits[name] / TOP / rounds,
         }
         for name in ways
