@@ -14,7 +14,6 @@ from typing import assert_never
 
 import numpy as np
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from stepwell.core.documents import (
     Chunk,
@@ -30,108 +29,22 @@ from stepwell.core.documents import (
 from stepwell.core.embedding import ContentDigest, VectorKind
 from stepwell.core.errors import EditionGone
 from stepwell.core.vectors import Vector
+from stepwell.testing.library_steps import (
+    KNOWN,
+    LIFE,
+    STEPS,
+    Annotate,
+    Drop,
+    Open,
+    Put,
+    Remove,
+    Rename,
+    Serve,
+    Step,
+)
 
 DIMENSIONS = 8
 _HALF_PRECISION = 2e-3
-# Most of what happens, happens in one place: there documents share texts, and race.
-_COLLECTIONS = st.sampled_from(["manual", "manual", "manual", "手册"])
-_DOCUMENTS = st.sampled_from(["a.md", "b.md", "sub/Ä.md"])
-_KNOWN = ["one", "two", "four", "四\0"]
-_TEXTS = st.sampled_from(_KNOWN)
-_RECIPES = st.sampled_from(["first", "first", "first", "second"])
-_OUTRUN = st.sampled_from([False, False, False, True])
-
-
-@dataclass(frozen=True)
-class _Open:
-    collection: str
-    recipe: str
-
-
-@dataclass(frozen=True)
-class _Put:
-    collection: str
-    recipe: str
-    document: str
-    texts: tuple[str, ...]
-    outrun: bool
-
-
-@dataclass(frozen=True)
-class _Annotate:
-    collection: str
-    recipe: str
-    document: str
-    outrun: bool
-
-
-@dataclass(frozen=True)
-class _Remove:
-    collection: str
-    recipe: str
-    document: str
-    outrun: bool
-
-
-@dataclass(frozen=True)
-class _Serve:
-    collection: str
-    recipe: str
-
-
-@dataclass(frozen=True)
-class _Rename:
-    collection: str
-    name: str
-
-
-@dataclass(frozen=True)
-class _Drop:
-    collection: str
-
-
-_Step = _Open | _Put | _Annotate | _Remove | _Serve | _Rename | _Drop
-
-_where = (_COLLECTIONS, _RECIPES)
-_steps = st.lists(
-    st.builds(_Open, *_where)
-    | st.builds(_Put, *_where, _DOCUMENTS, st.lists(_TEXTS, max_size=4).map(tuple), _OUTRUN)
-    | st.builds(_Annotate, *_where, _DOCUMENTS, _OUTRUN)
-    | st.builds(_Remove, *_where, _DOCUMENTS, _OUTRUN)
-    | st.builds(_Serve, *_where)
-    | st.builds(_Rename, _COLLECTIONS, _COLLECTIONS | st.just("other"))
-    | st.builds(_Drop, _COLLECTIONS),
-    min_size=4,
-    max_size=25,
-)
-
-
-_IN = ("manual", "first")
-_LIFE: Sequence[_Step] = (
-    _Put(*_IN, "a.md", ("one", "two", "one"), outrun=False),
-    _Serve(*_IN),
-    # Texts that are shared stay until the last document lets them go.
-    _Put(*_IN, "b.md", ("two",), outrun=False),
-    _Put(*_IN, "a.md", ("four",), outrun=False),
-    _Remove(*_IN, "b.md", outrun=True),
-    _Remove(*_IN, "b.md", outrun=False),
-    _Annotate(*_IN, "a.md", outrun=False),
-    _Annotate(*_IN, "a.md", outrun=True),
-    _Put(*_IN, "a.md", (), outrun=True),
-    _Put(*_IN, "a.md", (), outrun=False),
-    _Put(*_IN, "a.md", ("one",), outrun=False),
-    # Another recipe, and back; another collection with the same text.
-    _Put("manual", "second", "a.md", ("one",), outrun=False),
-    _Put("手册", "first", "a.md", ("one",), outrun=False),
-    _Serve("手册", "first"),
-    _Serve("manual", "second"),
-    _Open(*_IN),
-    _Rename("manual", "手册"),
-    _Rename("manual", "other"),
-    _Drop("手册"),
-    _Drop("other"),
-)
-"""All that happens to documents, once; what is drawn may miss some of it."""
 
 
 def check_library(make_library: Callable[[], Awaitable[Library]], *, max_examples: int) -> None:
@@ -143,11 +56,11 @@ def check_library(make_library: Callable[[], Awaitable[Library]], *, max_example
     """
 
     @settings(max_examples=max_examples, deadline=None)
-    @given(_steps)
-    def agrees(steps: list[_Step]) -> None:
+    @given(STEPS)
+    def agrees(steps: list[Step]) -> None:
         asyncio.run(_check(make_library, steps))
 
-    asyncio.run(_check(make_library, _LIFE))
+    asyncio.run(_check(make_library, LIFE))
     agrees()
 
 
@@ -185,7 +98,7 @@ def vectors_of(texts: Sequence[str]) -> Mapping[ContentDigest, Vector]:
     return {digest_of(text): vector_of(text) for text in texts}
 
 
-async def _check(make_library: Callable[[], Awaitable[Library]], steps: Sequence[_Step]) -> None:
+async def _check(make_library: Callable[[], Awaitable[Library]], steps: Sequence[Step]) -> None:
     library = await make_library()
     try:
         model = _Model(library)
@@ -222,19 +135,19 @@ class _Model:
         self._gone: list[Edition] = []
         self._clock = 0
 
-    async def follow(self, step: _Step) -> None:
+    async def follow(self, step: Step) -> None:
         """Do ``step`` in both."""
         self._clock += 1
         match step:
-            case _Open(collection, recipe):
+            case Open(collection, recipe):
                 await self._edition(collection, recipe)
-            case _Put() | _Annotate() | _Remove():
+            case Put() | Annotate() | Remove():
                 await self._change(step)
-            case _Serve(collection, recipe):
+            case Serve(collection, recipe):
                 await self._serve(collection, recipe)
-            case _Rename(collection, name):
+            case Rename(collection, name):
                 await self._rename(collection, name)
-            case _Drop(collection):
+            case Drop(collection):
                 await self._drop(collection)
             case _:
                 assert_never(step)
@@ -248,29 +161,29 @@ class _Model:
         assert identity == edition.identity
         return edition
 
-    async def _change(self, step: _Put | _Annotate | _Remove) -> None:
+    async def _change(self, step: Put | Annotate | Remove) -> None:
         edition = await self._edition(step.collection, step.recipe)
         document, epoch = edition.documents.get(step.document, (None, Epoch(0)))
         before = await self._epoch(step.collection)
         known = Epoch(epoch + 1) if step.outrun else epoch
         match step:
-            case _Put():
+            case Put():
                 done = await self._put(edition, step, known)
-            case _Annotate():
+            case Annotate():
                 done = document is not None and await self._library.annotate(
                     edition.identity, step.document, f'{{"n":{self._clock}}}', known
                 )
                 if done and document is not None:
                     changed = replace(document, metadata=f'{{"n":{self._clock}}}')
                     edition.documents[step.document] = changed, epoch
-            case _Remove():
+            case Remove():
                 done = await self._remove(edition, step, known)
-        assert done is not step.outrun or (document is None and not isinstance(step, _Put))
+        assert done is not step.outrun or (document is None and not isinstance(step, Put))
         after = await self._epoch(step.collection)
         assert after > before if done and document is not None else after >= before
         await self._learn(edition, step.document, changed=done)
 
-    async def _put(self, edition: _Edition, step: _Put, known: Epoch) -> bool:
+    async def _put(self, edition: _Edition, step: Put, known: Epoch) -> bool:
         digests = [digest_of(text) for text in step.texts]
         texts = edition.texts()
         missing = await self._library.missing(edition.identity, digests)
@@ -288,7 +201,7 @@ class _Model:
             self._check_left(left, texts, edition)
         return left is not None
 
-    async def _remove(self, edition: _Edition, step: _Remove, known: Epoch) -> bool:
+    async def _remove(self, edition: _Edition, step: Remove, known: Epoch) -> bool:
         texts = edition.texts()
         left = await self._library.remove(edition.identity, step.document, known)
         if left is not None:
@@ -360,7 +273,7 @@ class _Model:
             for edition in collection.editions.values()
             for text in edition.texts()
         }
-        asked = [*_KNOWN, "never"]
+        asked = [*KNOWN, "never"]
         used = await self._library.used([digest_of(text) for text in asked])
         assert used == {digest_of(text) for text in known}
 
