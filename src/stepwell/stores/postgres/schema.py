@@ -65,13 +65,7 @@ class Schema:
         Raises:
             ConfigError: The server has no pgvector, or an old one, or we may not make tables.
         """
-        if await connection.fetchval("SELECT to_regclass($1)", self.points) is not None:
-            return
-        async with connection.transaction():
-            # Of several gateways that start, one makes them.
-            await connection.execute("SELECT pg_advisory_xact_lock(hashtext($1))", self.prefix)
-            await make_extension(connection)
-            await connection.execute(self._definition())
+        await make_tables(connection, self.points, self._definition(), lock=self.prefix)
 
     def _definition(self) -> str:
         points = self.points
@@ -103,7 +97,27 @@ class Schema:
         """
 
 
-async def make_extension(connection: Connection) -> None:
+async def make_tables(connection: Connection, table: str, definition: str, *, lock: str) -> None:
+    """Make tables with vectors, and the extension these need, unless ``table`` is there.
+
+    Args:
+        connection: To the database.
+        table: One of them. One round trip where it is there.
+        definition: Statements that make all.
+        lock: Names what of several who start only one may do at a time.
+
+    Raises:
+        ConfigError: The server has no pgvector, or an old one, or we may not make tables.
+    """
+    if await connection.fetchval("SELECT to_regclass($1)", table) is not None:
+        return
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtext($1))", lock)
+        await _make_extension(connection)
+        await connection.execute(definition)
+
+
+async def _make_extension(connection: Connection) -> None:
     """Make sure of pgvector. Raises `ConfigError`: there is none, or an old one."""
     try:
         await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")

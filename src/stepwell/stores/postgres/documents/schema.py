@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from stepwell.core.documents import Edition, Recipe
 from stepwell.core.errors import ConfigError
 from stepwell.stores.postgres.dialing import Connection
-from stepwell.stores.postgres.schema import MAX_DIMENSIONS, make_extension
+from stepwell.stores.postgres.schema import MAX_DIMENSIONS, make_tables
 
 SESSION = {
     "jit": "off",
@@ -68,13 +68,7 @@ class DocumentSchema:
         Raises:
             ConfigError: The server has no pgvector, or an old one, or we may not make tables.
         """
-        if await connection.fetchval("SELECT to_regclass($1)", self.editions) is not None:
-            return
-        async with connection.transaction():
-            # Of several that start, one makes them.
-            await connection.execute("SELECT pg_advisory_xact_lock(hashtext($1))", self.collections)
-            await make_extension(connection)
-            await connection.execute(self._definition())
+        await make_tables(connection, self.editions, self._definition(), lock=self.collections)
 
     def _definition(self) -> str:
         return f"""
