@@ -149,6 +149,33 @@ async def test_an_embedder_that_is_away_stops_the_run(
     assert await texts(library) == {f"New {n}." for n in range(50)}
 
 
+@pytest.mark.parametrize("ending", [OSError, asyncio.CancelledError])
+async def test_what_a_run_took_out_is_forgotten_however_it_ends(
+    library: DiskLibrary, embedder: FakeChunks, ending: type[BaseException]
+) -> None:
+    """The next run would not know of it: it is no document's text any more."""
+    old = {f"{n}.md": f"Old {n}." for n in range(2 * READ_AT_ONCE)}
+    await sync(library, embedder, old)
+    new = {f"{n}.md": f"New {n}." for n in range(2 * READ_AT_ONCE)}
+
+    def broken() -> Iterator[Read]:
+        yield from given(new)[:READ_AT_ONCE]
+        if ending is OSError:
+            raise OSError("the disk is gone")
+        loop.call_soon_threadsafe(run.cancel)
+
+    loop = asyncio.get_running_loop()
+    work = Sync(library, embedder, clock=SystemClock(), bounds=SMALL)
+    run = asyncio.create_task(work.run(MANUAL, broken))
+    with pytest.raises(ending):
+        await run
+    kept = await texts(library)
+    gone = set(old.values()) - kept
+    assert len(gone) >= READ_AT_ONCE
+    assert gone <= set(embedder.forgotten)
+    assert not kept & set(embedder.forgotten)
+
+
 async def test_times_count_as_nothing(library: DiskLibrary, embedder: FakeChunks) -> None:
     """Clocks go wrong, and files are touched: only the text counts (cases 8, 12)."""
     source = {"a.md": "One.", "b.md": "Two."}

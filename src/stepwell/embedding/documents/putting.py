@@ -63,7 +63,7 @@ class Putting:
         self._library = library
         self._embedder = embedder
         self._bounds = bounds
-        self._edition = edition
+        self.edition = edition
         self._on_progress = on_progress
         self._failures = 0
 
@@ -83,7 +83,7 @@ class Putting:
 
     async def remove(self, name: str, known: DocumentState) -> None:
         """Take a document out, unless others have changed it meanwhile. Raises `StoreError`."""
-        left = await self._library.remove(self._edition, name, known.epoch)
+        left = await self._library.remove(self.edition, name, known.epoch)
         if left is not None:
             self.left += left
             self.summary.removed += 1
@@ -107,7 +107,7 @@ class Putting:
         unfit = {digest for digest, vector in vectors.items() if vector is None}
         chunks = tuple(chunk for chunk in cut.document.chunks if chunk.digest not in unfit)
         left = await self._library.replace(
-            self._edition,
+            self.edition,
             replace(cut.document, chunks=chunks),
             {digest: vector for digest, vector in vectors.items() if vector is not None},
             _epoch(cut.compared),
@@ -126,7 +126,7 @@ class Putting:
     async def _annotate(self, compared: Compared, races: int) -> None:
         given = compared.given
         epoch = _epoch(compared)
-        if await self._library.annotate(self._edition, given.name, given.metadata, epoch):
+        if await self._library.annotate(self.edition, given.name, given.metadata, epoch):
             self.summary.annotated += 1
         else:
             await self._again(compared, races - 1, {})
@@ -137,7 +137,7 @@ class Putting:
         if races == 0:
             self.summary.failed.append(Unread(given.name, "others change it again and again"))
             return
-        compared = compare(given, await self._library.document(self._edition, given.name))
+        compared = compare(given, await self._library.document(self.edition, given.name))
         if compared.unchanged:
             self.summary.unchanged += 1
         elif compared.same_text:
@@ -153,7 +153,7 @@ class Putting:
         """Return the vectors of all chunks that the edition lacks. Raises `EmbeddingError`."""
         chunks = {chunk.digest: chunk for cut in documents for chunk in cut.document.chunks}
         vectors = {digest: vector for cut in documents for digest, vector in cut.vectors.items()}
-        missing = await self._library.missing(self._edition, [*chunks])
+        missing = await self._library.missing(self.edition, [*chunks])
         wanted = [
             chunk for digest, chunk in chunks.items() if digest in missing and digest not in vectors
         ]

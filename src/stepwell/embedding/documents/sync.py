@@ -9,6 +9,7 @@ what is left. No times are compared.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
 
 from stepwell.core.clock import Clock
 from stepwell.core.documents import (
@@ -19,7 +20,7 @@ from stepwell.core.documents import (
     Recipe,
 )
 from stepwell.core.embedding import ContentDigest
-from stepwell.core.errors import ConfigError
+from stepwell.core.errors import ConfigError, StoreError
 from stepwell.embedding.documents.comparing import Compared, compare, cut_document
 from stepwell.embedding.documents.cutting import Bounds
 from stepwell.embedding.documents.forgetting import forget_unused
@@ -78,7 +79,8 @@ class Sync:
         """Bring the collection called ``name`` in step, which is made if need be.
 
         Where documents were put in by another recipe, all are put in anew, and the old ones are
-        searched until that is done. May be cancelled at any moment.
+        searched until that is done. May be cancelled at any moment; it ends when what it has taken
+        out is out of the embedding cache, too.
 
         Args:
             name: Whatever it may be called later.
@@ -94,8 +96,26 @@ class Sync:
         started = self._clock.monotonic()
         state, edition = await self._library.edition(name, self.recipe)
         putting = Putting(self._library, self._embedder, self._bounds, edition, self._on_progress)
+        try:
+            await self._follow(name, begin, putting, started, allow_empty=allow_empty)
+            await self._cut_over(state, edition, putting)
+        except (Exception, asyncio.CancelledError):
+            # What it has taken out nobody will take out again, so nobody else would forget it.
+            with suppress(StoreError):
+                await forget_unused(self._library, putting.left, self._embedder.forget)
+            raise
         summary = putting.summary
-        seen = _Seen(await self._known(edition))
+        forget = self._embedder.forget
+        summary.unforgotten = await forget_unused(self._library, putting.left, forget)
+        summary.seconds = self._clock.monotonic() - started
+        return summary
+
+    async def _follow(
+        self, name: str, begin: Begin, putting: Putting, started: float, *, allow_empty: bool
+    ) -> None:
+        """Put in and take out what the source has and has not. Raises as `run`."""
+        summary = putting.summary
+        seen = _Seen(await self._known(putting.edition))
         async for batch in _batches(begin):
             await _take(putting, seen.compared(batch, summary))
             summary.seconds = self._clock.monotonic() - started
@@ -108,11 +128,6 @@ class Sync:
             )
         for document, known in gone.items():
             await putting.remove(document, known)
-        await self._cut_over(state, edition, putting)
-        forget = self._embedder.forget
-        summary.unforgotten = await forget_unused(self._library, putting.left, forget)
-        summary.seconds = self._clock.monotonic() - started
-        return summary
 
     async def foresee(self, name: str, begin: Begin) -> Summary:
         """Return what `run` would do. Nothing is embedded, or written.
