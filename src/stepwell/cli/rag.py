@@ -133,8 +133,13 @@ async def _ask(options: argparse.Namespace, settings: Settings, directory: Path)
 def _template(options: argparse.Namespace, settings: Settings) -> "Template":
     from stepwell.rag.template import SMALL_MODEL, Template  # noqa: PLC0415  (an extra)
 
-    if options.model is not None:
-        return Template(options.model)
     if any(table.kind != "embedded" for table in settings.upstreams.values()):
-        raise ConfigError("--model is not given; name the model as its server does.")
+        if options.model is None:
+            raise ConfigError("--model is not given; name the model as its server does.")
+        return Template(options.model)
+    if options.model not in {None, MODEL}:
+        raise ConfigError(
+            f"--model is {options.model!r}, and there is no server that may have it: name one by"
+            f" --upstream; the embedded model is {MODEL!r}."
+        )
     return Template(MODEL, parameters=SMALL_MODEL, max_bytes=_SMALL_BYTES)

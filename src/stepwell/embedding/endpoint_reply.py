@@ -41,6 +41,8 @@ def read_reply(body: bytes, count: int, dimensions: int) -> list[Vector]:
 
 def _vector(numbers: list[float], dimensions: int) -> Vector:
     if len(numbers) != dimensions:
-        raise EmbeddingError(f"a vector has {len(numbers)} numbers instead of {dimensions}")
+        raise EmbeddingError(
+            f"the server's vectors have {len(numbers)} numbers, and `dimensions` is {dimensions}"
+        )
     with np.errstate(over="ignore"):  # beyond float32: not finite then, which `unit` refuses
         return unit(np.array(numbers, np.float32))

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,14 +123,14 @@ async def test_what_to_do(
     assert "--top is 0; allowed: 1 to 100" in await refused("--top", "0")
     upstream.queue.append(Script(status=503))
     assert "answered 503" in await refused()
-    assert "--model" in await _without_model(upstream, data, capsys)
+    half = partial(_refused, capsys, "--data", str(data))
+    assert "--model is not given" in await half("--upstream", upstream.base_url)
+    assert "name one by --upstream" in await half("--model", "Qwen/Qwen3-8B")
 
 
-async def _without_model(
-    upstream: FakeUpstream, data: Path, capsys: pytest.CaptureFixture[str]
-) -> str:
-    command = ["rag", "ask", QUESTION, "--collection", "lanterns", "--data", str(data)]
-    assert await asyncio.to_thread(main, [*command, "--upstream", upstream.base_url]) == 2
+async def _refused(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    command = ["rag", "ask", QUESTION, "--collection", "lanterns", *options]
+    assert await asyncio.to_thread(main, command) == 2
     return capsys.readouterr().err
 
 
