@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -181,6 +182,23 @@ def test_what_cannot_be_read_is_told(docs: Command, source: Path) -> None:
     assert done["added"] == 3
     assert done["failed"] == [{"name": "bad.md", "why": "is not UTF-8"}]
     assert docs.told.err == "stepwell: bad.md: is not UTF-8\n"
+
+
+def test_a_name_cannot_speak_to_the_terminal(docs: Command, source: Path) -> None:
+    """Nor look like a line of ours; one that is no Unicode is JSON all the same."""
+    (source / "\x1b[2J\nstepwell: all is well.md").write_bytes(b"\xff")
+    Path(os.fsdecode(bytes(source) + b"/no\xffunicode.md")).write_text("Text.")
+    done = docs.json("sync", source, "--collection", "manual", status=1)
+    assert [one["name"] for one in done["failed"]] == [
+        "\x1b[2J\nstepwell: all is well.md",
+        r"no\udcffunicode.md",
+    ]
+    assert docs.told.err == (
+        r"stepwell: \x1b[2J\nstepwell: all is well.md: is not UTF-8"
+        "\n"
+        r"stepwell: no\udcffunicode.md: is not UTF-8"
+        "\n"
+    )
 
 
 def test_where_nothing_was_put_in_there_is_nothing(docs: Command) -> None:

@@ -15,6 +15,7 @@ from stepwell.assembly.checks import data_directory
 from stepwell.cli.docs_text import (
     as_row,
     collections_as_text,
+    failed_as_line,
     passage_as_row,
     passages_as_text,
     summary_as_row,
@@ -157,7 +158,7 @@ async def _sync(documents: "Documents", options: argparse.Namespace) -> int:
     else:
         sys.stdout.write(summary_as_text(options.collection, summary, dry=options.dry_run))
     for failed in summary.failed:
-        print(f"stepwell: {failed.name or options.source}: {failed.why}", file=sys.stderr)
+        print(f"stepwell: {failed_as_line(failed, options.source)}", file=sys.stderr)
     if summary.unforgotten:
         print(
             f"stepwell: the vectors of {summary.unforgotten} texts that are gone could not be"

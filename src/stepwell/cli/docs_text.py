@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
 
-from stepwell.study.terminal import plain
+from stepwell.study.terminal import plain, visible
 from stepwell.telemetry.tables import table
 
 if TYPE_CHECKING:  # An extra brings what they need.
     from stepwell.core.documents import CollectionState, EditionFigures, Passage
+    from stepwell.embedding.documents.sources import Unread
     from stepwell.embedding.documents.summary import Summary
 
 _SHOWN = 300
@@ -26,7 +28,11 @@ def summary_as_row(collection: str, summary: "Summary") -> Mapping[str, object]:
         "annotated": summary.annotated,
         "removed": summary.removed,
         "unchanged": summary.unchanged,
-        "failed": [{"name": failed.name, "why": failed.why} for failed in summary.failed],
+        "failed": [
+            # Names of files may be no Unicode, which JSON must be.
+            {"name": failed.name.encode(errors="backslashreplace").decode(), "why": failed.why}
+            for failed in summary.failed
+        ],
         "chunks": summary.chunks,
         "embedded": summary.embedded,
         "from_cache": summary.from_cache,
@@ -55,6 +61,13 @@ def summary_as_text(collection: str, summary: "Summary", *, dry: bool) -> str:
         lines.append(f"  {summary.chunks:,} chunks: {embedded}{cached}{unfit}")
     lines.append(f"  {summary.seconds:,.1f} s")
     return "\n".join(lines) + "\n"
+
+
+def failed_as_line(failed: "Unread", source: Path) -> str:
+    """Return what failed, and why, on one line. Names are strangers': they may say anything."""
+    name = failed.name or str(source)
+    shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+    return visible(f"{shown}: {failed.why}").replace("\n", "\\n")
 
 
 def as_row(state: "CollectionState", figures: "EditionFigures") -> dict[str, object]:

@@ -4,6 +4,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from stepwell.core.events import Bypassed, Degraded
+from stepwell.study.terminal import visible
 
 if TYPE_CHECKING:  # An extra brings what they need.
     from stepwell.core.embedding_events import EmbeddingEvent
@@ -17,7 +18,7 @@ class OnStandardError:
         """Print ``event``, if it is of that kind."""
         match event:
             case Degraded(component, error):
-                print(f"stepwell: {component}: {error}", file=sys.stderr)
+                print(f"stepwell: {component}: {visible(str(error))}", file=sys.stderr)
             case Bypassed(part, reason):
                 print(f"stepwell: {part}: {reason}", file=sys.stderr)
             case _:

@@ -28,6 +28,7 @@ from stepwell.cli import (
     warm,
 )
 from stepwell.core.errors import StepwellError
+from stepwell.study.terminal import visible
 
 _DESCRIPTION = """\
 A multi-level cache for LLM inference, in front of your model servers.
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _leaving_on_sigterm():
             return int(options.run(options))
     except StepwellError as error:
-        print(f"stepwell: {error}", file=sys.stderr)
+        print(f"stepwell: {visible(str(error))}", file=sys.stderr)  # It may quote a server.
         return 2
     except KeyboardInterrupt:
         return 130

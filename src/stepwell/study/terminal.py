@@ -59,6 +59,13 @@ def digits(similarity: float) -> str:
     return short if float(short) == similarity else f"{similarity}"
 
 
+def visible(text: str) -> str:
+    """Return a text with the lines it has, safe to print: other control characters are escaped."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
 def plain(text: str, at_most: int) -> str:
     """Return a stranger's text on one line, safe to print: no control characters, not too long."""
     shown = "".join(c if c.isprintable() else " " for c in text[: 4 * at_most])

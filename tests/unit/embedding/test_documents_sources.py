@@ -16,6 +16,8 @@ from stepwell.embedding.documents.sources import (
     read_source,
 )
 
+DEEP = b'{"id": "a", "text": "t", "metadata": %s1%s}' % (b'{"a": ' * 5_000, b"}" * 5_000)
+
 
 def write(path: Path, content: str | bytes = "Text.") -> None:
     """Write a file, and the directories above it."""
@@ -143,6 +145,8 @@ def test_lines_are_read(tmp_path: Path) -> None:
         (rb'{"id": "a", "text": "\ud800"}', "line 2: "),
         (b'{"id": "a", "text": "t", "metadata": []}', "line 2: Expected `object | null`, got"),
         (b'{"id": "a", "text": "t", "updated_at": "soon"}', "line 2: Invalid RFC3339"),
+        (b'{"id": "a", "text": "t", "metadata": {"n": %d}}' % 2**64, "line 2: Integer exceeds"),
+        (DEEP, "line 2: maximum recursion depth"),
         (b"x" * (MAX_DOCUMENT_BYTES + 1), f"line 2 is longer than {MAX_DOCUMENT_BYTES} bytes"),
     ],
     ids=lambda value: str(value)[:30],
@@ -155,6 +159,17 @@ def test_a_line_that_cannot_be_used_is_told(tmp_path: Path, line: bytes, why: st
     assert (first.name, last.name) == ("1", "3")
     assert isinstance(bad, Unread)
     assert (bad.name, bad.why[: len(why)]) == ("", why)
+
+
+def test_a_mark_of_byte_order_is_none_of_the_first_line(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", b'\xef\xbb\xbf{"id": "1", "text": "One."}\r\n')
+    assert read(tmp_path / "a.jsonl") == {"1": "One."}
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf")])
+def test_a_time_must_be_one(seconds: float) -> None:
+    [row] = read_rows([{"id": "1", "text": "One.", "updated_at": seconds}])
+    assert row == Unread("", f"document 1: updated_at is {seconds}; allowed: a finite number")
 
 
 def test_a_programs_own_objects_are_read() -> None:

@@ -3,6 +3,8 @@
 All functions block, on files; they are generators, so that a source of any size can be read.
 """
 
+import codecs
+import math
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -129,6 +131,8 @@ def read_lines(path: Path) -> Iterator[Read]:
     try:
         with path.open("rb") as file:
             changed_at = os.fstat(file.fileno()).st_mtime
+            if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+                file.seek(0)
             for number, line in enumerate(_lines(file), start=1):
                 if line.strip():
                     yield _read_line(line, f"line {number}", changed_at)
@@ -144,7 +148,7 @@ def read_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[Read]:
     for number, row in enumerate(rows, start=1):
         try:
             yield _given(msgspec.convert(row, _Line), 0.0)
-        except (msgspec.ValidationError, orjson.JSONEncodeError) as error:
+        except _NO_DOCUMENT as error:
             yield Unread("", f"document {number}: {error}")
 
 
@@ -165,17 +169,21 @@ class _Line(msgspec.Struct):
 
 _decode = msgspec.json.Decoder(_Line).decode
 
+# Metadata may be nested too deeply, and have numbers of more than 64 bits.
+_NO_DOCUMENT = (msgspec.MsgspecError, ValueError, orjson.JSONEncodeError, RecursionError)
+
 
 def _read_line(line: bytes, place: str, changed_at: float) -> Read:
     if len(line) > MAX_DOCUMENT_BYTES:
         return Unread("", f"{place} is longer than {MAX_DOCUMENT_BYTES} bytes")
     try:
         return _given(_decode(line), changed_at)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _NO_DOCUMENT as error:
         return Unread("", f"{place}: {error}")
 
 
 def _given(row: _Line, changed_at: float) -> Given:
+    """Return a line's document. Raises one of `_NO_DOCUMENT`."""
     metadata = orjson.dumps(row.metadata or {}, option=orjson.OPT_SORT_KEYS).decode()
     return Given(row.id, row.text, metadata, _seconds(row.updated_at, changed_at))
 
@@ -187,6 +195,8 @@ def _seconds(told: float | datetime | None, otherwise: float) -> float:
         case datetime():
             return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
         case _:
+            if not math.isfinite(told):
+                raise ValueError(f"updated_at is {told}; allowed: a finite number")
             return told
 
 
