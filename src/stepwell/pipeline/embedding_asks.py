@@ -22,7 +22,6 @@ MAX_KINDS = 1_024
 """Kinds that are remembered; the first to come is forgotten first."""
 
 _KEY = "authorization"
-_JSON = ("content-type", "application/json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +187,7 @@ class EmbeddingIntake:
             namespace=ask.namespace,
             upstream=upstream,
             request=ask.request,
-            headers=(*sending.passed, _JSON),
+            headers=sending.passed,
             pace=self._paces.of(upstream.name, ask.known.rule, account),
             company=self._company,
         )

@@ -201,6 +201,12 @@ class TestKinds:
 
 
 class TestAnswers:
+    async def test_the_type_of_content_is_told_once(self, room: Room) -> None:
+        """Servers refuse a request that tells it twice."""
+        await room.desk.answer(room.ask(headers={"content-type": "application/json"}))
+        [fields] = room.server.headers
+        assert [value for name, value in fields if name == "content-type"] == ["application/json"]
+
     async def test_a_reply_has_what_the_server_says(self, room: Room) -> None:
         """Its name of the model too, for hits; its fields for the one it answered."""
         for result in (Result.MISS, Result.HIT):
