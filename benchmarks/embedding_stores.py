@@ -18,6 +18,10 @@ memory, or the database's files, grew by; for Redis also in ``f16`` and ``i8``.
 ``retire``: a version by its partition, and the same rows by ``DELETE`` and ``VACUUM``.
 
 ``refill``: vectors a second from PostgreSQL into an emptied Redis, through the cache.
+
+``outage``: texts that are known, one at a time through the cache as a gateway has it, without its
+memory: with all servers, with Redis stopped (it keeps connections, and answers nothing), with
+PostgreSQL stopped. In milliseconds; ``computed`` are those that no tier answered for.
 """
 
 import asyncio
@@ -38,6 +42,8 @@ from load import fast_loop
 from processes import PROJECT
 from report import parse_arguments, print_table, write
 
+from stepwell.assembly import embedding as assembly
+from stepwell.assembly.settings import Postgres, Redis
 from stepwell.core.clock import SystemClock
 from stepwell.core.embedding import ContentDigest, EmbeddingStore, Item, VectorKind
 from stepwell.core.embedding_events import EmbeddingEvent
@@ -278,6 +284,58 @@ async def measure_refill(places: Places, count: int) -> list[dict[str, Any]]:
     return [{"refill": count, "vectors a second": count / seconds, "hit ratio": 1.0}]
 
 
+# One that is silent.
+
+ASKED = 1_000
+
+
+class Anybody:
+    """A provider that answers at once, and counts."""
+
+    def __init__(self) -> None:
+        self.pace = Pace()
+        self.computed = 0
+
+    async def embed(self, inputs: Sequence[Input]) -> Reply:
+        """Return vectors of ones."""
+        self.computed += len(inputs)
+        return Reply([*np.ones((len(inputs), DIMENSIONS), np.float32)])
+
+
+async def measure_outage(servers: Places, count: int) -> list[dict[str, Any]]:
+    places = await assembly.open_places(
+        assembly.Places(
+            None,
+            Redis(url=servers.redis_server.url),
+            Postgres(url=servers.postgres_server.url),
+        ),
+        clock=SystemClock(),
+        events=Ignored(),
+    )
+    bounds = Bounds(memory_bytes=0, canary_seconds=None)
+    cache = EmbeddingCache(Ignored(), stores=places.stores, bounds=bounds)
+    rows = [await _asked(cache, "nothing", count)]
+    for what, server in (("redis", servers.redis_server), ("postgres", servers.postgres_server)):
+        server.pause()
+        rows.append(await _asked(cache, what, count))
+        server.resume()
+        while places.troubles():  # noqa: ASYNC110  (nobody tells)
+            await asyncio.sleep(0.05)
+    await cache.aclose()
+    return rows
+
+
+async def _asked(cache: EmbeddingCache, stopped: str, count: int) -> dict[str, Any]:
+    provider, took = Anybody(), []
+    for number in range(count):
+        started = time.perf_counter()
+        await cache.get_many(KIND, [f"text {number}"], provider)
+        took.append(1e3 * (time.perf_counter() - started))
+    p50, p99 = np.percentile(took, [50, 99])
+    worst = {"p50 ms": p50, "p99 ms": p99, "most ms": max(took)}
+    return {"stopped": stopped, **worst, "computed": provider.computed}
+
+
 async def run(places: Places, *, smoke: bool) -> dict[str, list[dict[str, Any]]]:
     """Measure everything."""
     count, rounds = (600, 10) if smoke else (20_000, 200)
@@ -291,6 +349,7 @@ async def run(places: Places, *, smoke: bool) -> dict[str, list[dict[str, Any]]]
     results["bytes"] = await measure_bytes(places, min(count, 5_000))
     results["retire"] = await measure_retire(places, min(count, 10_000))
     results["refill"] = await measure_refill(places, min(count, 10_000))
+    results["outage"] = await measure_outage(places, min(count, ASKED))
     return results
 
 
@@ -329,6 +388,7 @@ def main() -> None:
         "bytes": ["bytes in", "bytes", "x numbers"],
         "retire": ["retire", "ms", "x partition"],
         "refill": ["refill", "vectors a second", "hit ratio"],
+        "outage": ["stopped", "p50 ms", "p99 ms", "most ms", "computed"],
     }
     for name, rows in results.items():
         print_table(rows, columns[name])

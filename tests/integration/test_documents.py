@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from support.documents import FakeChunks, open_library, sync, texts
 from support.postgres_server import PostgresServer, postgres_server
+from support.redis_servers import redis_servers
 
 import stepwell
 from stepwell.assembly.documents import make_document_embedder
@@ -21,6 +22,7 @@ from stepwell.assembly.settings import Settings
 from stepwell.cli.main import main
 from stepwell.client import document_desk
 from stepwell.core.vectors import Embeddings, Unfit
+from stepwell.stores.redis.embeddings import TOMBSTONE
 
 DIMENSIONS = 64
 MANUAL = {
@@ -233,6 +235,36 @@ def test_on_postgres(
     ).splitlines()
     assert texts == ["Is shipping free?"], "what documents had is forgotten"
     assert not data.exists()
+
+
+def test_what_is_taken_out_is_gone_from_all_tiers(
+    postgres: PostgresServer, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One document of three: from the index, PostgreSQL and Redis, which agree (cases 6, 7)."""
+    with redis_servers() as launcher:
+        redis = launcher.start("maxmemory 50mb", "maxmemory-policy volatile-lru")
+        settings = tmp_path / "stepwell.toml"
+        settings.write_text(
+            f'[stores.postgres]\nurl = "{postgres.url}"\nprefix = "tiers"\n'
+            f'[stores.redis]\nurl = "{redis.url}"\n'
+        )
+        where = ("--config", str(settings), "--data", str(tmp_path))
+        docs = Command(*where, output=capsys)
+        docs("sync", source, "--collection", "tiers")
+        digest = hashlib.sha256(MANUAL["refunds.md"].encode()).hexdigest()
+        vectors = f"SELECT count(*) FROM tiers_embeddings WHERE digest = '\\x{digest}'"
+        assert postgres.query(vectors) == "1"
+        (key,) = redis.ask("KEYS", f"emb:*:{digest}")
+        assert redis.ask("STRLEN", key) > DIMENSIONS
+        (source / "refunds.md").unlink()
+        assert docs.json("sync", source, "--collection", "tiers")["removed"] == 1
+        assert postgres.query(vectors) == "0"
+        assert redis.ask("GET", key) == TOMBSTONE
+        assert redis.ask("TTL", key) <= 60
+        found = docs.json("search", "How long does a refund take?", "--collection", "tiers")
+        assert {one["document"] for one in found} == {"shipping.md", "zh/hours.md"}
+        assert main(["embeddings", "audit", *where]) == 0, capsys.readouterr()
+        docs("drop", "tiers", "--yes")
 
 
 def test_a_postgres_that_is_away_is_told(

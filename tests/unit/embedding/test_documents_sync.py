@@ -4,7 +4,7 @@ The library is a real one, in a file.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ from stepwell.core.errors import ConfigError, EditionGone, EmbeddingError
 from stepwell.embedding.documents.cutting import Bounds
 from stepwell.embedding.documents.sources import Read, Unread
 from stepwell.embedding.documents.sync import READ_AT_ONCE, Sync
+from stepwell.embedding.documents.vectors import ChunkVectors
 from stepwell.stores.disk.documents.library import DiskLibrary
 
 LONG = " ".join(f"This is sentence number {n} of a text, which goes on and on." for n in range(200))
@@ -42,6 +43,18 @@ async def library(tmp_path: Path) -> AsyncIterator[DiskLibrary]:
 @pytest.fixture
 def embedder() -> FakeChunks:
     return FakeChunks()
+
+
+class FailsAfter(FakeChunks):
+    """Answers so many calls, and then none."""
+
+    def __init__(self, calls: int) -> None:
+        super().__init__()
+        self._works = calls
+
+    async def embed(self, texts: Sequence[str]) -> ChunkVectors:
+        self.fails = self.calls >= self._works
+        return await super().embed(texts)
 
 
 async def test_what_was_put_in_is_found(library: DiskLibrary, embedder: FakeChunks) -> None:
@@ -147,6 +160,25 @@ async def test_an_embedder_that_is_away_stops_the_run(
     embedder.fails = False
     assert (await sync(library, embedder, source)).changed == 50
     assert await texts(library) == {f"New {n}." for n in range(50)}
+
+
+@pytest.mark.parametrize("works", range(4))
+async def test_a_run_may_fail_at_every_step(library: DiskLibrary, works: int) -> None:
+    """Each document is there once, old or new; a retry does what is left (case 9)."""
+    old, new = ({f"{n}.md": f"{age} {n}." for n in range(3 * READ_AT_ONCE)} for age in ("a", "b"))
+    await sync(library, FakeChunks(), old)
+    if works < 3:
+        with pytest.raises(EmbeddingError):
+            await sync(library, FailsAfter(works), new)
+    else:
+        await sync(library, FailsAfter(works), new)
+    kept = await texts(library)
+    assert sorted(text[1:] for text in kept) == sorted(text[1:] for text in old.values())
+    assert len(kept & set(new.values())) == works * READ_AT_ONCE
+    retry = FakeChunks()
+    assert (await sync(library, retry, new)).failed == []
+    assert len(retry.embedded) == (3 - works) * READ_AT_ONCE
+    assert await texts(library) == set(new.values())
 
 
 @pytest.mark.parametrize("ending", [OSError, asyncio.CancelledError])

@@ -569,6 +569,26 @@ async def test_provider_that_changed_its_model_is_found_out(
     assert (KIND.version, text_digest("c")) not in house.fast.values
 
 
+@pytest.mark.parametrize(("normalization", "drifted"), [("as given", 1), ("unit", 0)])
+async def test_provider_that_gives_other_lengths_is_found_out(
+    house: House, normalization: str, drifted: int
+) -> None:
+    """A server that begins to make vectors of unit length, say; not where they are made so here."""
+    kind = replace(KIND, normalization=normalization)
+    await house.cache.get_many(kind, ["a"], FakeProvider())
+    await house.cache.flush()
+    other, shorter = house.another(), FakeProvider(twist=_of_unit_length)
+    await other.get_many(kind, ["b"], shorter)
+    await other.flush()
+    assert (shorter.canaries, len(house.events.of(EmbeddingDrifted))) == (1, drifted)
+    assert other.figures.drifted == (kind.version,) * drifted
+
+
+def _of_unit_length(reply: Reply) -> Reply:
+    rows = np.asarray(reply.rows, np.float32)
+    return replace(reply, rows=[*(rows / np.linalg.norm(rows, axis=1, keepdims=True))])
+
+
 async def test_provider_with_another_width_is_found_out_at_once(house: House) -> None:
     await house.cache.get_many(KIND, ["a", "b"], FakeProvider())
     wider = FakeProvider(width=16)

@@ -3,6 +3,8 @@
 import hashlib
 import struct
 import zlib
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,6 +80,20 @@ def test_another_kinds_value_is_none_of_ours(other: VectorKind) -> None:
     value = pack(np.ones(4, np.float32), F32, 1)
     assert unpack(value, other) is None
     assert unpack(value, F32) is not None
+
+
+def test_everything_that_changes_a_vector_changes_its_version() -> None:
+    """Each part of a kind by itself, and nothing that runs from one part into the next."""
+    plain = VectorKind("a", "b")
+    changed = [
+        replace(plain, **{field.name: _OTHER.get(field.name, "x")}) for field in fields(VectorKind)
+    ]
+    swapped = [VectorKind("ab", ""), VectorKind("a", "b", pooling="c"), VectorKind("a", "bc")]
+    versions = {kind.version for kind in (plain, *changed, *swapped)}
+    assert len(versions) == 1 + len(changed) + len(swapped)
+
+
+_OTHER: dict[str, Any] = {"dimensions": 8, "normalization": "unit", "precision": "f16"}
 
 
 def test_width_that_was_asked_for_is_checked() -> None:
