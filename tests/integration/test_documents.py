@@ -264,7 +264,11 @@ def test_what_is_taken_out_is_gone_from_all_tiers(
         found = docs.json("search", "How long does a refund take?", "--collection", "tiers")
         assert {one["document"] for one in found} == {"shipping.md", "zh/hours.md"}
         assert main(["embeddings", "audit", *where]) == 0, capsys.readouterr()
-        docs("drop", "tiers", "--yes")
+        capsys.readouterr()
+        redis.kill()
+        docs("search", "What does shipping cost?", "--collection", "tiers")
+        told = docs.told.err.splitlines()
+        assert len(told) == len(set(told)) > 0, "what fails is said once"
 
 
 def test_a_postgres_that_is_away_is_told(

@@ -12,14 +12,23 @@ if TYPE_CHECKING:  # An extra brings what they need.
 
 
 class OnStandardError:
-    """Takes events, and says what fails."""
+    """Takes events, and says what fails; the same thing once."""
+
+    def __init__(self) -> None:
+        """Nothing has failed yet."""
+        self._said: set[str] = set()
 
     def emit(self, event: "Event | EmbeddingEvent") -> None:
         """Print ``event``, if it is of that kind."""
         match event:
             case Degraded(component, error):
-                print(f"stepwell: {component}: {visible(str(error))}", file=sys.stderr)
+                self._say(f"{component}: {visible(str(error))}")
             case Bypassed(part, reason):
-                print(f"stepwell: {part}: {reason}", file=sys.stderr)
+                self._say(f"{part}: {reason}")
             case _:
                 pass
+
+    def _say(self, what: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            print(f"stepwell: {what}", file=sys.stderr)
