@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepwell.core.clock import Clock, SystemClock
-from stepwell.core.embedding import ContentDigest, VectorKind
+from stepwell.core.embedding import ContentDigest, EmbeddingStore, VectorKind
 from stepwell.core.embedding_events import EmbeddingSink, Source
 from stepwell.core.errors import ConfigError, EmbeddingError, RequestError, StoreError, StoreFull
 from stepwell.core.names import Namespace
@@ -29,6 +29,8 @@ from stepwell.embedding.cache.versions import Version, Versions
 from stepwell.embedding.cache.writer import Writer
 
 _GRACE_SECONDS: Final = 2.0
+_DELETED_AT_ONCE: Final = 1_000
+"""Some 10 ms of a store's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +258,7 @@ class EmbeddingCache:
         full = [] if self._stores.full is None else [self._stores.full]
         for store in (*full, *reversed(self._stores.caches)):
             try:
-                count = await store.delete(kind.version, distinct)
+                count = await _delete(store, kind.version, distinct)
             except StoreError as error:
                 failure = failure or error
             else:
@@ -357,6 +359,12 @@ class EmbeddingCache:
             return {job.digest: _outcome(job, order) for job in _failed_first(jobs)}
         finally:
             self._origin.leave(jobs, break_off=break_off)
+
+
+async def _delete(store: EmbeddingStore, version: str, digests: Sequence[ContentDigest]) -> int:
+    """Delete a part at a time, so that whoever reads and writes meanwhile gets a turn."""
+    parts = range(0, len(digests), _DELETED_AT_ONCE)
+    return sum([await store.delete(version, digests[at : at + _DELETED_AT_ONCE]) for at in parts])
 
 
 def _given(outcome: Outcome) -> Given:

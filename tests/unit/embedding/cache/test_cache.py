@@ -1,7 +1,7 @@
 """The walk: each text once, each vector to its text, whatever fails."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 from support.embedding_faults import FaultyCache, FaultyStore
 from support.embedding_provider import KIND, WIDTH, FakeProvider, Heard, model, no_pause
 
-from stepwell.core.embedding import VectorKind
+from stepwell.core.embedding import ContentDigest, VectorKind
 from stepwell.core.embedding_events import (
     EmbeddingDrifted,
     EmbeddingInvalid,
@@ -465,6 +465,24 @@ async def test_deleted_is_deleted_everywhere(house: House, provider: FakeProvide
     batch = await house.cache.get_many(KIND, ["a", "b"], provider)
     assert_right(batch, ["a", "b"])
     assert batch.sources == (Source.ORIGIN, Source.MEMORY)
+
+
+async def test_many_are_deleted_part_by_part(
+    house: House, monkeypatch: pytest.MonkeyPatch, provider: FakeProvider
+) -> None:
+    """A store does one thing after the other: else all requests wait for the last of them."""
+    texts = [str(number) for number in range(2_500)]
+    await house.cache.get_many(KIND, texts, provider)
+    await house.cache.flush()
+    delete, parts = house.full.delete, list[int]()
+
+    async def noted(version: str, digests: Sequence[ContentDigest]) -> int:
+        parts.append(len(digests))
+        return await delete(version, digests)
+
+    monkeypatch.setattr(house.full, "delete", noted)
+    assert await house.cache.delete(KIND, texts) == 2_500
+    assert parts == [1_000, 1_000, 500]
 
 
 async def test_what_is_deleted_while_it_is_computed_is_not_kept(
