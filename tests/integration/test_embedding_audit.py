@@ -161,10 +161,10 @@ async def test_figures_and_a_version_that_goes(
     assert (shown["coverage"]["texts"], shown["coverage"]["covered"]) == (COUNT, 10)
     retire = ("retire", KIND.version)
     expected = {"version": KIND.version, "vectors": COUNT, "redis_keys": 30}
-    status, shown = await told(*retire, postgres=postgres, redis=redis)
+    status, shown = await told(*retire, "--dry-run", postgres=postgres, redis=redis)
     assert (status, shown) == (0, {**expected, "retired": False})
     assert len((await full.get(KIND.version, [item.digest for item in items()])).values) == COUNT
-    status, shown = await told(*retire, "--yes", postgres=postgres, redis=redis)
+    status, shown = await told(*retire, postgres=postgres, redis=redis)
     assert (status, shown) == (0, {**expected, "retired": True})
     assert [it.kind for it in await full.versions()] == [OTHER]
     keys = redis.ask("KEYS", "emb:*")

@@ -49,7 +49,7 @@ same settings, or the same --redis and --postgres, as the gateway; while it runs
                     that Redis can make room when it is full. Changes nothing. Status 1 if not so
   stats             versions, vectors, bytes; with --coverage OLD NEW, how much of one is in another
   retire VERSION    let a version go: drops its partition, and lets its keys expire in two minutes.
-                    Without --yes it only shows what would go
+                    With --dry-run it only shows what would go
   fill OLD NEW      embed the texts of a version with the model of another, those used last first.
                     Requests go on meanwhile. Broken off, it goes on where it was
 """
@@ -60,7 +60,7 @@ examples:
   stepwell embeddings audit --config stepwell.toml --sample 100000
   stepwell embeddings fill old-model-0123456789ab new-model-ba9876543210 --per-minute 3000 \\
       --base-url https://api.openai.com/v1 --api-key-env OPENAI_API_KEY
-  stepwell embeddings retire old-model-0123456789ab --yes
+  stepwell embeddings retire old-model-0123456789ab
 """
 
 _SAMPLE = 10_000
@@ -97,7 +97,7 @@ def add_parser(commands: Subparsers) -> None:
     )
     retire = _action(actions, "retire", _retire, "let a version go")
     retire.add_argument("version", metavar="VERSION")
-    retire.add_argument("--yes", action="store_true", help="do it; else only show what would go")
+    retire.add_argument("--dry-run", action="store_true", help="only show what would go")
     fill = _action(actions, "fill", _fill, "embed the texts of a version with another model")
     fill.add_argument("old", metavar="OLD")
     fill.add_argument("new", metavar="NEW", help="a version that a request was made for already")
@@ -169,18 +169,18 @@ async def _retire(places: "OpenedPlaces", options: argparse.Namespace) -> int:
     # What another retired, and a late process put back into Redis, can still be let go.
     if not versions and not keys:
         raise ConfigError(f"there is no version {version!r}; `stepwell embeddings stats` lists all")
-    if options.yes:
+    if not options.dry_run:
         await full.retire(version)
         if places.redis is not None:
             await places.redis.store.retire(version)
     gone = sum(it.vectors for it in versions)
     if options.json:
-        told = {"version": version, "vectors": gone, "redis_keys": keys, "retired": options.yes}
-        _print_json(told)
-    elif options.yes:
-        print(f"{version}: {gone:,} vectors gone; {keys:,} keys of Redis go within two minutes")
+        retired = not options.dry_run
+        _print_json({"version": version, "vectors": gone, "redis_keys": keys, "retired": retired})
+    elif options.dry_run:
+        print(f"{version}: {gone:,} vectors and {keys:,} keys of Redis would go")
     else:
-        print(f"{version}: {gone:,} vectors and {keys:,} keys of Redis would go; --yes does it")
+        print(f"{version}: {gone:,} vectors gone; {keys:,} keys of Redis go within two minutes")
     return 0
 
 
