@@ -150,6 +150,8 @@ def test_collections_are_listed_renamed_and_dropped(docs: Command, source: Path)
         (("search", "words", "--collection", "none"), "there are: manual, second."),
         (("search", " ", "--collection", "manual"), "no words in the question"),
         (("search", "words", "--collection", "manual", "--top", "0"), "top is 0"),
+        (("search", "words", "--collection", "manual", "--top", str(2**64)), "allowed: 1 to 1000"),
+        (("search", "words", "--collection", "\udcff"), r"no collection '\udcff'"),
         (("rename", "none", "other"), "no collection 'none'"),
         (("rename", "manual", "second"), "'second' already"),
         (("drop", "none", "--yes"), "no collection 'none'"),

@@ -23,6 +23,8 @@ from stepwell.embedding.documents.summary import Summary
 from stepwell.embedding.documents.sync import Sync
 
 MAX_NAME_CHARACTERS = 200
+MAX_TOP = 1_000
+"""Passages of a search."""
 
 PATIENCE_SECONDS = 10.0
 """What a store of vectors may take over a call: it costs less than to embed again."""
@@ -79,8 +81,8 @@ class DocumentDesk:
 
     async def search(self, collection: str, question: str, top: int) -> Sequence[Passage]:
         """As `stepwell.Documents.search`."""
-        if top < 1:
-            raise RequestError(f"top is {top}; allowed: 1 or more.", param="top")
+        if not 1 <= top <= MAX_TOP:
+            raise RequestError(f"top is {top}; allowed: 1 to {MAX_TOP}.", param="top")
         state = await self.collection(collection)
         if state.serving is None or state.recipe is None:
             return []
@@ -101,7 +103,8 @@ class DocumentDesk:
 
     async def collection(self, name: str) -> CollectionState:
         """As `stepwell.Documents.collection`."""
-        state = await self._library.collection(name)
+        # Others have no name that could be looked for: a lone surrogate is in it, say.
+        state = await self._library.collection(name) if name.isprintable() else None
         if state is None:
             known = ", ".join(state.name for state in await self.collections())
             raise ConfigError(f"There is no collection {name!r}; there are: {known or 'none'}.")
@@ -132,10 +135,9 @@ class DocumentDesk:
 
     async def _opened_chunks(self) -> CachedChunks:
         if self._chunks is None:
-            cache = await self._opened_cache()
             embedder = make_document_embedder(self._settings)
-            self._stack.push_async_callback(embedder.aclose)
-            self._chunks = CachedChunks(embedder, cache)
+            self._stack.push_async_callback(embedder.aclose)  # After the cache, which may ask it.
+            self._chunks = CachedChunks(embedder, await self._opened_cache())
         return self._chunks
 
     async def _opened_cache(self) -> EmbeddingCache:

@@ -97,7 +97,7 @@ class Rag:
 
     async def _state(self) -> tuple[CollectionState, Edition]:
         name = self._sources.collection
-        state = await self._sources.library.collection(name)
+        state = await self._sources.library.collection(name) if name.isprintable() else None
         if state is None:
             raise ConfigError(f"There is no collection {name!r}. {_how_to_fill(name)}")
         if state.serving is None or state.recipe is None:

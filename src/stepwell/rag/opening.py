@@ -62,10 +62,10 @@ async def open_rag(
     async with AsyncExitStack() as stack:
         library = await open_library(settings, data_dir, clock=clock, events=events)
         stack.push_async_callback(library.aclose)
+        embedder = make_document_embedder(settings)
+        stack.push_async_callback(embedder.aclose)  # After the cache, which may be asking it.
         vectors = await open_embedding_cache(settings, data_dir, clock=clock, events=events)
         stack.push_async_callback(vectors.aclose)
-        embedder = make_document_embedder(settings)
-        stack.push_async_callback(embedder.aclose)
         cache = await stack.enter_async_context(Cache(_for_answers(settings), data_dir=data_dir))
         sources = Sources(library, collection, CachedQuestions(embedder, vectors), top)
         yield Rag(sources, cache, _in_class(template))
@@ -89,6 +89,6 @@ def _for_answers(settings: Settings) -> Settings:
     return msgspec.structs.replace(
         settings,
         classes={REQUEST_CLASS: _CLASS, **settings.classes},
-        semantic=msgspec.structs.replace(settings.semantic, embedder="off"),
+        semantic=msgspec.structs.replace(settings.semantic, embedder="off", endpoint=None),
         log=Log(target="off"),
     )
