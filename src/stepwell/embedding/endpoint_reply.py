@@ -29,12 +29,12 @@ def read_reply(body: bytes, count: int, dimensions: int) -> list[Vector]:
     """
     try:
         reply = _decoder.decode(body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise EmbeddingError(f"the server's reply is no list of embeddings: {error}") from error
     found = {item.index: item.embedding for item in reply.data}
     if len(reply.data) != count or found.keys() != set(range(count)):
         raise EmbeddingError(
-            f"the reply has {len(reply.data)} vectors, of {len(found)} texts, not 0 to {count - 1}"
+            f"the reply has {len(reply.data)} vectors, of {len(found)} texts; {count} were asked for"
         )
     return [_vector(found[index], dimensions) for index in range(count)]
 

@@ -197,7 +197,7 @@ def _made_how(answer: CachedAnswer) -> str:
         return "shared"
     try:
         usage = msgspec.json.decode(answer.body, type=_Completion).usage
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ""
     return "" if usage is None else f"{usage.completion_tokens} tokens"
 
@@ -231,6 +231,6 @@ def _text_of(answer: CachedAnswer) -> str:
         raise UpstreamBroken(message, upstream=PURPOSE)
     try:
         return msgspec.json.decode(answer.body, type=_Completion).choices[0].message.content
-    except (msgspec.MsgspecError, UnicodeDecodeError, IndexError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, IndexError, RecursionError) as error:
         message = f"The model server's answer is no chat completion: {shown}"
         raise UpstreamBroken(message, upstream=PURPOSE) from error

@@ -1,6 +1,7 @@
 """How a question and its passages become a request to a model."""
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +23,15 @@ SMALL_MODEL: Mapping[str, Any] = MappingProxyType(
     {"max_tokens": 96, "temperature": 0, "frequency_penalty": 0.5}
 )
 """For models that go on and on, and round in circles."""
+
+_NUMBER = re.compile(r"^(?=[ \t]*\[\d+\][ \t\r]*$)", re.MULTILINE)
+"""Where a line begins that would begin a passage."""
+
+_TURN = re.compile(
+    r"<(?=[|｜][^\s|｜<>]{1,64}[|｜]>|/?s>|(?:start|end)_of_turn>|</?SYS>>)|\[(?=/?INST\])"
+)
+"""Where a mark begins that parts turns in the templates of common models: many servers read it as
+one in any text."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +67,21 @@ class Template:
         """Return the body of a chat request.
 
         It is the same for the same question and the same passages in the same order, whatever the
-        documents are called that they are from; so is the key of its answer.
+        documents are called that they are from; so is the key of its answer. Lines of a passage
+        that look like another's number, and marks by which models' templates part turns, are
+        broken up: whatever a document says, it stays in its passage.
         """
-        numbered = [f"[{number}]\n{text.strip()}" for number, text in enumerate(passages, 1)]
+        numbered = [
+            f"[{number}]\n{_as_quoted(text.strip())}" for number, text in enumerate(passages, 1)
+        ]
         system = "\n\n".join([self.instructions, *numbered])
         messages = [
             {"role": "system", "content": system},
             {"role": "user", "content": question},
         ]
         return {**self.parameters, "model": self.model, "messages": messages}
+
+
+def _as_quoted(passage: str) -> str:
+    """Return a passage in which nothing looks like a part of the prompt's own structure."""
+    return _TURN.sub(lambda found: f"{found[0]} ", _NUMBER.sub(r"\\", passage))

@@ -64,7 +64,7 @@ def read_embeddings_reply(body: bytes) -> EmbeddingsReply:
     """
     try:
         reply = _decoder.decode(body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise _complaint(body, str(error)) from error
     usage = read_counts({"usage": reply.usage}).usage
     return EmbeddingsReply(

@@ -154,6 +154,7 @@ HOSTILE: dict[str, Make] = {
     "zero": lambda texts: {"data": [{"index": n, "embedding": [0, 0]} for n in (0, 1)]},
     "huge": lambda texts: {"data": [{"index": n, "embedding": [1e300, 1]} for n in (0, 1)]},
     "base64": lambda texts: {"data": [{"index": n, "embedding": "AACAPw=="} for n in (0, 1)]},
+    "deep": lambda texts: '{"data": [], "usage": ' + "[" * 5_000 + "]" * 5_000 + "}",
     "endless": lambda texts: " " * 1_000_000,
 }
 

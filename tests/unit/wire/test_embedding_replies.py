@@ -109,6 +109,7 @@ def test_other_forms_are_for_the_caller(body: bytes) -> None:
         b'{"data":[{"index":0,"embedding":[NaN]}]}',
         reply([1.0, None]),
         reply([1.0, "x"]),
+        b'{"data":[],"usage":%s%s}' % (b"[" * 5_000, b"]" * 5_000),
         reply("AAA"),
         reply("AAAA"),
         reply("AAAA AAAA"),
