@@ -34,7 +34,7 @@ def read_reply(body: bytes, count: int, dimensions: int) -> list[Vector]:
     found = {item.index: item.embedding for item in reply.data}
     if len(reply.data) != count or found.keys() != set(range(count)):
         raise EmbeddingError(
-            f"the reply has {len(reply.data)} vectors, of {len(found)} texts; {count} were asked for"
+            f"the reply has {len(reply.data)} vectors, of {len(found)} texts; asked for: {count}"
         )
     return [_vector(found[index], dimensions) for index in range(count)]
 

@@ -19,6 +19,7 @@ from stepwell.core.embedding import (
     VersionFigures,
 )
 from stepwell.core.errors import StoreFull, StoreUnavailable
+from stepwell.core.events import Degraded
 from stepwell.core.ports import EventSink
 from stepwell.stores.disk import jobs
 from stepwell.stores.disk.database import Alone, Database
@@ -108,9 +109,11 @@ class DiskEmbeddings:
             timeout_seconds: How long `get` may take.
             poll_seconds: How often what was retired is cleared away while nothing is asked.
 
+        A file that cannot be opened because the disk is full is no reason not to begin: every call
+        tries anew, and fails until there is space.
+
         Raises:
             StoreUnavailable: The directory cannot be used; says why and what to do.
-            StoreFull: There is no space.
         """
         files = Files(directory, NAME)
         await asyncio.to_thread(files.make_directory)
@@ -124,6 +127,8 @@ class DiskEmbeddings:
         )
         try:
             await store._write(_nothing)
+        except StoreFull as error:
+            events.emit(Degraded("embeddings.disk", str(error)))
         except BaseException:
             await store.aclose()
             raise
