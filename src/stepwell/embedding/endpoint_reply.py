@@ -34,15 +34,14 @@ def read_reply(body: bytes, count: int, dimensions: int) -> list[Vector]:
     found = {item.index: item.embedding for item in reply.data}
     if len(reply.data) != count or found.keys() != set(range(count)):
         raise EmbeddingError(
-            f"the reply has {len(reply.data)} vectors, of {len(found)} texts; asked for: {count}"
+            f"the reply has {len(reply.data)} vectors, of {len(found)} texts;"
+            f" {count} were asked for"
         )
     return [_vector(found[index], dimensions) for index in range(count)]
 
 
 def _vector(numbers: list[float], dimensions: int) -> Vector:
     if len(numbers) != dimensions:
-        raise EmbeddingError(
-            f"the server's vectors have {len(numbers)} numbers, and `dimensions` is {dimensions}"
-        )
+        raise EmbeddingError(f"a vector has {len(numbers)} numbers instead of {dimensions}")
     with np.errstate(over="ignore"):  # beyond float32: not finite then, which `unit` refuses
         return unit(np.array(numbers, np.float32))
