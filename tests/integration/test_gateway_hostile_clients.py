@@ -27,7 +27,7 @@ SLOW = {
     "chunk": head() + b"transfer-encoding: chunked\r\n\r\n400000\r\n" + BODY,
     "old client": head(version="1.0") + LENGTH + BODY,
     "last request": head() + b"connection: close\r\n" + LENGTH + BODY,
-    "not cached": head("/v1/embeddings") + LENGTH + BODY,
+    "vectors": head("/v1/embeddings") + LENGTH + BODY,
     "second request": request(BODY) + head() + LENGTH + BODY,
     "behind a repeat": request(BODY) * 2 + head() + b"x-slow: ",
 }
@@ -87,7 +87,7 @@ async def test_a_refused_upload_that_goes_on_is_answered_once(
         unharmed(gateway, upstream),
         raw_client(gateway) as client,
     ):
-        await client.send(head("/v1/embeddings") + LENGTH)
+        await client.send(head() + b"expect: 100-continue\r\n" + LENGTH)
         dripping = asyncio.create_task(drip(client))
         assert (await client.answer()).status == 413
         assert await client.rest() == b""
