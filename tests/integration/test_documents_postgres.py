@@ -125,12 +125,16 @@ async def test_a_server_that_dies_in_the_middle_loses_nothing(
     await sync(library, FakeChunks(), {f"{n}.md": f"Old {n}." for n in range(60)})
     server.query("CHECKPOINT")  # The tests' server flushes nothing by itself.
     source = {f"{n}.md": f"New {n}. " * 30 for n in range(60)}
-    run = asyncio.create_task(sync(library, FakeChunks(), source))
-    await asyncio.sleep(0.15)
+    embedder = FakeChunks()
+    run = asyncio.create_task(sync(library, embedder, source))
+    while len(embedder.embedded) < 10:
+        await asyncio.sleep(0.001)
     server.kill()
-    with pytest.raises(StoreUnavailable):
-        await run
-    server.start()
+    try:
+        with pytest.raises(StoreUnavailable):
+            await run
+    finally:
+        server.start()
     fresh = await open_library()
     await check_whole(fresh)
     assert (await sync(fresh, FakeChunks(), source)).failed == []
