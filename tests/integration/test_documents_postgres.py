@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ from support.postgres_server import PostgresServer, postgres_server
 
 from stepwell.core.documents import Epoch, Library
 from stepwell.core.errors import ConfigError, EditionGone, StoreUnavailable
+from stepwell.embedding.documents.vectors import ChunkVectors
 from stepwell.stores.postgres.documents.library import PostgresLibrary
 from stepwell.testing.library_contract import digest_of, make_document, make_recipe, vectors_of
 
@@ -47,6 +48,20 @@ async def open_library(
     yield open_one
     for library in opened:
         await library.aclose()
+
+
+class MidwayChunks(FakeChunks):
+    """Tells when a run is well under way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_midway = asyncio.Event()
+
+    async def embed(self, texts: Sequence[str]) -> ChunkVectors:
+        vectors = await super().embed(texts)
+        if len(self.embedded) >= 10:
+            self.is_midway.set()
+        return vectors
 
 
 async def check_whole(library: Library) -> None:
@@ -125,10 +140,9 @@ async def test_a_server_that_dies_in_the_middle_loses_nothing(
     await sync(library, FakeChunks(), {f"{n}.md": f"Old {n}." for n in range(60)})
     server.query("CHECKPOINT")  # The tests' server flushes nothing by itself.
     source = {f"{n}.md": f"New {n}. " * 30 for n in range(60)}
-    embedder = FakeChunks()
+    embedder = MidwayChunks()
     run = asyncio.create_task(sync(library, embedder, source))
-    while len(embedder.embedded) < 10:
-        await asyncio.sleep(0.001)
+    await embedder.is_midway.wait()
     server.kill()
     try:
         with pytest.raises(StoreUnavailable):
