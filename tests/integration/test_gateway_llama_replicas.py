@@ -56,4 +56,4 @@ async def test_as_much_is_cached_as_by_one_server(servers: list[str], tmp_path: 
         assert await total(gateway, foretold, kind="cached") == cached_tokens
         assert await total(gateway, foretold, kind="met") >= 0.8 * cached_tokens
         replicas = json.loads((await gateway.get("/admin/replicas")).body)["replicas"]
-        assert [one["agreed"]["requests"] for one in replicas] == [TURNS] * len(servers)
+        assert sum(one["agreed"]["requests"] for one in replicas) == TURNS * len(servers)

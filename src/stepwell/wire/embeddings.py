@@ -85,6 +85,7 @@ def read_embeddings_request(
     model = body.get("model")
     if not isinstance(model, str) or not model:
         raise _wrong("model", model, "a string that is not empty")
+    dimensions = _dimensions(body.get("dimensions"))
     given = body.get("input")
     if given is None:
         return ForeignRequest(model, "no input")
@@ -101,7 +102,7 @@ def read_embeddings_request(
         inputs=_inputs(given, max_inputs) if is_batch else (_one(given, "input"),),
         is_batch=is_batch,
         encoding=Encoding(encoding or Encoding.FLOAT),
-        dimensions=_dimensions(body.get("dimensions")),
+        dimensions=dimensions,
         rest={name: value for name, value in body.items() if name != "input"},
         parameters=_parameters(body),
     )
