@@ -205,12 +205,15 @@ def test_module_serves_until_interrupted() -> None:
     command = [sys.executable, "-m", "stepwell.testing.fake_upstream", "--prefixes"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
-        line = process.stdout.readline().decode()
-        base_url = line.removeprefix("Serving ").partition(",")[0]
-        with openai.OpenAI(base_url=base_url, api_key="k", max_retries=0) as client:
-            cached = [cached_tokens(client) for _ in range(2)]
-        process.send_signal(2)
-        _, complaints = process.communicate(timeout=30)
+        try:
+            line = process.stdout.readline().decode()
+            base_url = line.removeprefix("Serving ").partition(",")[0]
+            with openai.OpenAI(base_url=base_url, api_key="k", max_retries=0) as client:
+                cached = [cached_tokens(client) for _ in range(2)]
+            process.send_signal(2)
+            _, complaints = process.communicate(timeout=30)
+        finally:
+            process.kill()  # else a failure would wait for it without end
     assert base_url.startswith("http://127.0.0.1:")
     assert cached == [0, 3]
     assert complaints == b""
