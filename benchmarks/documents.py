@@ -46,7 +46,7 @@ from stepwell.embedding.documents.sources import Given, read_directory
 from stepwell.embedding.documents.sync import Sync
 from stepwell.stores.postgres.documents.asking import nearest_query
 from stepwell.stores.postgres.documents.schema import SESSION, DocumentSchema
-from stepwell.testing.library_contract import digest_of, make_document, make_recipe
+from stepwell.testing.documents_contract import digest_of, make_document, make_recipe
 
 ROOT = Path(__file__).parents[1]
 LEAST_CHARACTERS = 12_000

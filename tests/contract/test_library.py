@@ -8,9 +8,9 @@ import pytest
 from support.documents import Ignored, open_postgres_library
 from support.postgres_server import PostgresServer, postgres_server
 
-from stepwell.stores.disk.documents.library import DiskLibrary
+from stepwell.stores.disk.documents.store import DiskLibrary
 from stepwell.testing.clock import HandClock
-from stepwell.testing.library_contract import check_library
+from stepwell.testing.documents_contract import check_library
 
 
 def test_disk_library(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from support.postgres_server import PostgresServer, postgres_server
 from stepwell.core.documents import Epoch, Library
 from stepwell.core.errors import ConfigError, EditionGone, StoreUnavailable
 from stepwell.embedding.documents.vectors import ChunkVectors
-from stepwell.stores.postgres.documents.library import PostgresLibrary
-from stepwell.testing.library_contract import digest_of, make_document, make_recipe, vectors_of
+from stepwell.stores.postgres.documents.store import PostgresLibrary
+from stepwell.testing.documents_contract import digest_of, make_document, make_recipe, vectors_of
 
 Open = Callable[[], Awaitable[PostgresLibrary]]
 

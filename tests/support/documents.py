@@ -15,13 +15,13 @@ from stepwell.embedding.documents.sources import Given, Read
 from stepwell.embedding.documents.summary import Summary
 from stepwell.embedding.documents.sync import Sync
 from stepwell.embedding.documents.vectors import ChunkVectors
-from stepwell.stores.disk.documents.library import DiskLibrary
+from stepwell.stores.disk.documents.store import DiskLibrary
 from stepwell.stores.postgres.database import Database
 from stepwell.stores.postgres.dialing import Address, Dialer
-from stepwell.stores.postgres.documents.library import PostgresLibrary
 from stepwell.stores.postgres.documents.schema import SESSION, DocumentSchema
+from stepwell.stores.postgres.documents.store import PostgresLibrary
 from stepwell.testing.clock import HandClock
-from stepwell.testing.library_contract import DIMENSIONS, vector_of
+from stepwell.testing.documents_contract import DIMENSIONS, vector_of
 from support.redis_servers import PATIENCE_SECONDS
 
 MANUAL = "manual"

@@ -22,12 +22,12 @@ from stepwell.core.errors import ConfigError
 from stepwell.core.events import Event
 from stepwell.core.vectors import Embedder
 from stepwell.embedding.cache.cache import Bounds, EmbeddingCache
-from stepwell.stores.disk.documents.library import DiskLibrary
+from stepwell.stores.disk.documents.store import DiskLibrary
 
 if TYPE_CHECKING:
     from stepwell.embedding.in_process import InProcessEmbedder
     from stepwell.embedding.recipes import Recipe
-    from stepwell.stores.postgres.documents.library import PostgresLibrary
+    from stepwell.stores.postgres.documents.store import PostgresLibrary
 
 PART = "documents.postgres"
 

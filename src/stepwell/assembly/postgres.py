@@ -8,9 +8,9 @@ from stepwell.core.clock import Clock
 from stepwell.core.vectors import Embedder
 from stepwell.stores.postgres.database import Database
 from stepwell.stores.postgres.dialing import Address, Dialer
-from stepwell.stores.postgres.documents.library import PostgresLibrary
 from stepwell.stores.postgres.documents.schema import SESSION as PASSAGE_SESSION
 from stepwell.stores.postgres.documents.schema import DocumentSchema
+from stepwell.stores.postgres.documents.store import PostgresLibrary
 from stepwell.stores.postgres.embeddings.schema import EmbeddingSchema
 from stepwell.stores.postgres.embeddings.store import SESSION as READING_SESSION
 from stepwell.stores.postgres.embeddings.store import PostgresEmbeddings

@@ -41,7 +41,7 @@ _SHOWN_BYTES = 300
 class Sources:
     """Where passages come from."""
 
-    library: Library
+    documents: Library
     collection: str
     questions: QuestionEmbedder
     top: int = TOP
@@ -97,7 +97,7 @@ class Rag:
 
     async def _state(self) -> tuple[CollectionState, Edition]:
         name = self._sources.collection
-        state = await self._sources.library.collection(name) if name.isprintable() else None
+        state = await self._sources.documents.collection(name) if name.isprintable() else None
         if state is None:
             raise ConfigError(f"There is no collection {name!r}. {_how_to_fill(name)}")
         if state.serving is None or state.recipe is None:
@@ -137,7 +137,7 @@ class Rag:
             if source is not Source.ORIGIN:
                 stage.outcome, stage.detail = StageOutcome.HIT, source
         with stages.time(StageName.SEARCH, StageOutcome.DONE) as stage:
-            library, top = self._sources.library, self._sources.top
+            library, top = self._sources.documents, self._sources.top
             passages = await library.nearest(edition, vector, top)
             stage.detail = f"{len(passages)} passage{'' if len(passages) == 1 else 's'}"
         if not passages:

@@ -30,7 +30,7 @@ from stepwell.rag.flow import Rag, Sources
 from stepwell.rag.questions import CachedQuestions
 from stepwell.rag.reply import Reply
 from stepwell.rag.template import Template
-from stepwell.stores.disk.documents.library import DiskLibrary
+from stepwell.stores.disk.documents.store import DiskLibrary
 from stepwell.testing.fake_upstream import FakeUpstream, Script
 
 MANUAL = {
@@ -72,10 +72,10 @@ class House:
         vectors = EmbeddingCache(Unheard())
         self.stack.push_async_callback(vectors.aclose)
         questions = CachedQuestions(self.embedder, vectors)
-        sources = Sources(await self.library(), "manual", questions, top)
+        sources = Sources(await self.open_library(), "manual", questions, top)
         return Rag(sources, cache, Template("m"))
 
-    async def library(self) -> DiskLibrary:
+    async def open_library(self) -> DiskLibrary:
         library = await DiskLibrary.open(self.directory, clock=SystemClock(), events=Ignored())
         self.stack.push_async_callback(library.aclose)
         return library
@@ -87,7 +87,7 @@ class House:
             if text is not None:
                 self.documents[f"{name}.md"] = text
         self.updated_at += 1.0
-        library = await self.library()
+        library = await self.open_library()
         chunks = UncachedChunks(self.embedder, embedder_kind(self.embedder))
         source = given(self.documents, updated_at=self.updated_at)
         await Sync(library, chunks, clock=SystemClock()).run(
@@ -313,7 +313,7 @@ async def test_documents_are_replaced_meanwhile(house: House) -> None:
     """The question is asked of those that took their place."""
     await house.sync()
     rag = await house.open()
-    library = rag._sources.library
+    library = rag._sources.documents
 
     class Replaced:
         collection = library.collection

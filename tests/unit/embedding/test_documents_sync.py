@@ -26,7 +26,7 @@ from stepwell.embedding.documents.cutting import Bounds
 from stepwell.embedding.documents.sources import Read, Unread
 from stepwell.embedding.documents.sync import READ_AT_ONCE, Sync
 from stepwell.embedding.documents.vectors import ChunkVectors
-from stepwell.stores.disk.documents.library import DiskLibrary
+from stepwell.stores.disk.documents.store import DiskLibrary
 
 LONG = " ".join(f"This is sentence number {n} of a text, which goes on and on." for n in range(200))
 """More than ten chunks by the usual bounds."""

@@ -10,7 +10,7 @@ from stepwell.core.vectors import Embeddings, Unfit
 from stepwell.embedding.cache.cache import EmbeddingCache
 from stepwell.embedding.documents.cached import CachedChunks
 from stepwell.embedding.documents.vectors import with_parts
-from stepwell.testing.library_contract import DIMENSIONS, vector_of
+from stepwell.testing.documents_contract import DIMENSIONS, vector_of
 
 WINDOW = 40
 

@@ -29,7 +29,7 @@ from stepwell.core.documents import (
 from stepwell.core.embedding import ContentDigest, VectorKind
 from stepwell.core.errors import EditionGone
 from stepwell.core.vectors import Vector
-from stepwell.testing.library_steps import (
+from stepwell.testing.documents_steps import (
     KNOWN,
     LIFE,
     STEPS,
