@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orjson
-
 from stepwell.assembly.checks import data_directory
 from stepwell.cli.docs_text import (
     as_row,
@@ -22,11 +20,10 @@ from stepwell.cli.docs_text import (
     summary_as_text,
 )
 from stepwell.cli.failures import OnStandardError
+from stepwell.cli.json_text import print_json
 from stepwell.cli.options import (
     Subparsers,
-    add_postgres_option,
-    add_redis_option,
-    add_settings_options,
+    add_place_options,
     needs,
     read_settings,
 )
@@ -116,10 +113,7 @@ def _action(
         description=description or f"{summary[0].upper()}{summary[1:]}.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_redis_option(parser)
-    add_postgres_option(parser)
-    add_settings_options(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_place_options(parser)
     parser.set_defaults(run=partial(_run, run))
     return parser
 
@@ -154,7 +148,7 @@ async def _sync(documents: "Documents", options: argparse.Namespace) -> int:
     else:
         summary = await _really_sync(documents, options)
     if options.json:
-        _print_json(summary_as_row(options.collection, summary))
+        print_json(summary_as_row(options.collection, summary))
     else:
         sys.stdout.write(summary_as_text(options.collection, summary, dry=options.dry_run))
     for failed in summary.failed:
@@ -192,7 +186,7 @@ async def _really_sync(documents: "Documents", options: argparse.Namespace) -> "
 async def _list(documents: "Documents", options: argparse.Namespace) -> int:
     rows = [(state, await documents.figures(state)) for state in await documents.collections()]
     if options.json:
-        _print_json([as_row(*row) for row in rows])
+        print_json([as_row(*row) for row in rows])
     else:
         sys.stdout.write(collections_as_text(rows))
     return 0
@@ -201,7 +195,7 @@ async def _list(documents: "Documents", options: argparse.Namespace) -> int:
 async def _search(documents: "Documents", options: argparse.Namespace) -> int:
     passages = await documents.search(options.collection, options.question, top=options.top)
     if options.json:
-        _print_json([*map(passage_as_row, passages)])
+        print_json([*map(passage_as_row, passages)])
     else:
         sys.stdout.write(passages_as_text(passages))
     return 0
@@ -210,7 +204,7 @@ async def _search(documents: "Documents", options: argparse.Namespace) -> int:
 async def _rename(documents: "Documents", options: argparse.Namespace) -> int:
     await documents.rename(options.name, options.new)
     if options.json:
-        _print_json({"name": options.new, "was": options.name})
+        print_json({"name": options.new, "was": options.name})
     else:
         print(f"{options.name} is called {options.new} now")
     return 0
@@ -221,14 +215,10 @@ async def _drop(documents: "Documents", options: argparse.Namespace) -> int:
     figures = await documents.figures(state)
     kept = await documents.drop(options.name) if options.yes else 0
     if options.json:
-        _print_json({**as_row(state, figures), "dropped": options.yes})
+        print_json({**as_row(state, figures), "dropped": options.yes})
     else:
         what = f"{options.name}: {figures.documents:,} documents"
         print(f"{what} are gone" if options.yes else f"{what} would go; --yes does it")
     if kept:
         print(f"stepwell: the embedding cache keeps vectors of {kept} texts", file=sys.stderr)
     return 1 if kept else 0
-
-
-def _print_json(told: object) -> None:
-    sys.stdout.write(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode() + "\n")

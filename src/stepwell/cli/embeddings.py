@@ -9,8 +9,6 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-import orjson
-
 from stepwell.assembly.checks import data_directory
 from stepwell.assembly.environment import secret_from
 from stepwell.cli.embedding_text import (
@@ -21,11 +19,10 @@ from stepwell.cli.embedding_text import (
     stats_as_text,
 )
 from stepwell.cli.failures import OnStandardError
+from stepwell.cli.json_text import print_json
 from stepwell.cli.options import (
     Subparsers,
-    add_postgres_option,
-    add_redis_option,
-    add_settings_options,
+    add_place_options,
     needs,
     read_settings,
 )
@@ -112,10 +109,7 @@ def _action(actions: Subparsers, name: str, run: Action, summary: str) -> argpar
     parser = actions.add_parser(
         name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
     )
-    add_redis_option(parser)
-    add_postgres_option(parser)
-    add_settings_options(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_place_options(parser)
     parser.set_defaults(run=partial(_run, run))
     return parser
 
@@ -137,7 +131,7 @@ async def _audit(places: "OpenedPlaces", options: argparse.Namespace) -> int:
     audited = await audit.run(options.sample)
     repaired = await audit.repair(audited) if options.repair else 0
     if options.json:
-        _print_json({**audit_as_json(audited), "repaired": repaired})
+        print_json({**audit_as_json(audited), "repaired": repaired})
     else:
         sys.stdout.write(audit_as_text(audited, repaired))
     return 1 if audited.differences else 0
@@ -154,7 +148,7 @@ async def _stats(places: "OpenedPlaces", options: argparse.Namespace) -> int:
         texts = next(it.with_text for it in versions if it.kind.version == old)
         coverage = Coverage(old, new, texts, await full.covered(old, new))
     if options.json:
-        _print_json(stats_as_json(full.tier, versions, keys, coverage))
+        print_json(stats_as_json(full.tier, versions, keys, coverage))
     else:
         sys.stdout.write(stats_as_text(full.tier, versions, keys, coverage))
     return 0
@@ -176,7 +170,7 @@ async def _retire(places: "OpenedPlaces", options: argparse.Namespace) -> int:
     gone = sum(it.vectors for it in versions)
     if options.json:
         retired = not options.dry_run
-        _print_json({"version": version, "vectors": gone, "redis_keys": keys, "retired": retired})
+        print_json({"version": version, "vectors": gone, "redis_keys": keys, "retired": retired})
     elif options.dry_run:
         print(f"{version}: {gone:,} vectors and {keys:,} keys of Redis would go")
     else:
@@ -200,7 +194,7 @@ async def _fill(places: "OpenedPlaces", options: argparse.Namespace) -> int:
     _check_known(await full.versions(), asked.old, asked.new)
     filled = await fill(places, full, asked)
     if options.json:
-        _print_json(asdict(filled))
+        print_json(asdict(filled))
     else:
         print(f"{filled.texts:,} texts have a vector in {asked.new} now; {filled.failed:,} failed")
     return 1 if filled.failed else 0
@@ -242,7 +236,3 @@ def _check_known(versions: Sequence[VersionFigures], *named: str) -> None:
                 f"there is no version {name!r}; there are: {', '.join(sorted(known)) or 'none'}."
                 " A new one is there after its first request."
             )
-
-
-def _print_json(told: object) -> None:
-    sys.stdout.write(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode() + "\n")

@@ -7,12 +7,11 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, assert_never
 
-import orjson
-
 from stepwell.assembly.authentication import make_authenticator
 from stepwell.assembly.environment import secret_from
 from stepwell.assembly.house import House
 from stepwell.assembly.settings import Settings
+from stepwell.cli.json_text import print_json
 from stepwell.cli.options import (
     Subparsers,
     add_redis_option,
@@ -104,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
     """Explain."""
     told = asyncio.run(_explain(read_settings(options), options))
     if options.json:
-        sys.stdout.write(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode() + "\n")
+        print_json(told)
     else:
         for name, value in told.items():
             if name == _PREFIX:

@@ -70,6 +70,14 @@ def add_postgres_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_place_options(parser: argparse.ArgumentParser) -> None:
+    """Add where vectors and documents are kept, and ``--json``."""
+    add_redis_option(parser)
+    add_postgres_option(parser)
+    add_settings_options(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
 def config_path(options: argparse.Namespace) -> Path | None:
     """Return the settings file that is read, if one is."""
     path: Path | None = options.config or config_file()

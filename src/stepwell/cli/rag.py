@@ -6,16 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orjson
-
 from stepwell.assembly.checks import data_directory
 from stepwell.assembly.settings import Settings
 from stepwell.cli.failures import OnStandardError
+from stepwell.cli.json_text import print_json
 from stepwell.cli.options import (
     Subparsers,
-    add_postgres_option,
-    add_redis_option,
-    add_settings_options,
+    add_place_options,
     add_upstream_option,
     needs,
     read_settings,
@@ -88,10 +85,7 @@ def add_parser(commands: Subparsers) -> None:
     )
     add_upstream_option(ask)
     ask.add_argument("--model", metavar="NAME", help="as the model server calls it")
-    add_redis_option(ask)
-    add_postgres_option(ask)
-    add_settings_options(ask)
-    ask.add_argument("--json", action="store_true", help="print JSON")
+    add_place_options(ask)
     ask.set_defaults(run=run_ask)
 
 
@@ -108,8 +102,7 @@ def run_ask(options: argparse.Namespace) -> int:
         )
     reply = asyncio.run(_ask(options, settings, directory))
     if options.json:
-        row = reply_as_row(options.question, reply)
-        sys.stdout.write(orjson.dumps(row, option=orjson.OPT_INDENT_2).decode() + "\n")
+        print_json(reply_as_row(options.question, reply))
     else:
         sys.stdout.write(reply_as_text(reply))
     return 0

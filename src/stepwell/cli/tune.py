@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-import orjson
-
 from stepwell.assembly.settings import Settings
+from stepwell.cli.json_text import print_json
 from stepwell.cli.options import Subparsers, add_settings_options, needs, read_settings
 from stepwell.cli.studying import (
     Opened,
@@ -167,6 +166,6 @@ def _tell(tuning: "Tuning", options: argparse.Namespace) -> None:
         with written_aside(options.out) as file:
             file.write(levels.encode())
     if options.json:
-        sys.stdout.write(orjson.dumps(as_json(tuning), option=orjson.OPT_INDENT_2).decode() + "\n")
+        print_json(as_json(tuning))
     else:
         sys.stdout.write(as_text(tuning))

@@ -325,7 +325,7 @@ async def test_documents_are_replaced_meanwhile(house: House) -> None:
                 raise EditionGone("gone")
             return [*await library.nearest(edition, vector, k)]
 
-    rag._sources = replace(rag._sources, library=Replaced())  # type: ignore[arg-type]
+    rag._sources = replace(rag._sources, documents=Replaced())  # type: ignore[arg-type]
     assert (await rag.ask(REFUND)).documents[0] == "refunds.md"
 
 
